@@ -91,6 +91,8 @@ sim: $(STAMP) ## Whole clusters in virtual time, from a seed (SEED=0 SEEDS=200).
 	$(BIN)/python -m tests.sim --streams --register --seed $(SEED) --seeds $(SEEDS)
 	$(BIN)/python -m tests.sim --sessions --seed $(SEED) --seeds $(SEEDS)
 	$(BIN)/python -m tests.sim --sessions --register --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --agendas --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --agendas --register --seed $(SEED) --seeds $(SEEDS)
 
 .PHONY: chaos
 chaos: $(STAMP) ## Torture of five real processes (MINUTES=10 SEED=1), with a report.
@@ -113,6 +115,8 @@ long: $(STAMP_MORE) ## The thorough and the slow tests, the oldest Spark, a larg
 	$(BIN)/python -m tests.sim --streams --register --seed $(SEED) --seeds $(SEEDS_LONG)
 	$(BIN)/python -m tests.sim --sessions --seed $(SEED) --seeds $(SEEDS_LONG)
 	$(BIN)/python -m tests.sim --sessions --register --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --agendas --seed $(SEED) --seeds $(SEEDS_LONG)
+	$(BIN)/python -m tests.sim --agendas --register --seed $(SEED) --seeds $(SEEDS_LONG)
 
 .PHONY: oldest-spark
 oldest-spark: $(STAMP_OLDEST) ## The pipeline's tests on the oldest Spark that is supported (PYTEST_FLAGS=).

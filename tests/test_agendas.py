@@ -14,6 +14,19 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
     assert outcome.counters["effects_delivered"] > 150
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, Shape(), register=False)
+    assert outcome.problems == []
+    assert outcome.counters["effects_delivered"] > 150
+
+
+@pytest.mark.thorough
+def test_many_seeds_beside_replicas_break_nothing() -> None:
+    found = [seed for seed in range(500, 540) if run(seed, Shape(), register=False).problems]
+    assert found == []
+
+
 def test_without_faults_nothing_is_repeated() -> None:
     outcome = run(0, Shape(kinds=(), trouble=0.0))
     assert outcome.problems == []

@@ -5,6 +5,7 @@ for all or none of them, or keyed for such under keys, which are repeated.
 
 With --streams: record streams, beside real replicas, or on a register of documents (--register).
 With --sessions: leases, elections, locks, roles and groups, likewise.
+With --agendas: timers and effects of documents, likewise.
 """
 
 import argparse
@@ -14,6 +15,10 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.sim.ablations import ABLATIONS, ablated
+from tests.sim.agendas import Shape as AgendaShape
+from tests.sim.agendas import run as run_agendas
+from tests.sim.agendas_ablations import RULES as AGENDA_RULES
+from tests.sim.agendas_ablations import without as without_agenda
 from tests.sim.profiles import profile_of
 from tests.sim.run import Outcome, run
 from tests.sim.sessions import run as run_sessions
@@ -30,6 +35,8 @@ BESIDE = {
     "streams on a register": "--streams --register",
     "sessions": "--sessions",
     "sessions on a register": "--sessions --register",
+    "agendas": "--agendas",
+    "agendas on a register": "--agendas --register",
 }
 """What is run in the place of documents alone -> how to ask for it."""
 
@@ -38,7 +45,10 @@ def one(arguments: tuple[int, str, str | None]) -> Outcome:
     """Run one seed, in this process or in another."""
     seed, nodes, ablation = arguments
     if nodes in BESIDE:
-        beside = _one_of_streams if nodes.startswith("streams") else _one_of_sessions
+        which = nodes.partition(" ")[0]
+        beside = {"streams": _one_of_streams, "sessions": _one_of_sessions}.get(
+            which, _one_of_agendas
+        )
         return beside(seed, ablation, on_register=nodes.endswith("register"))
     profile = profile_of(seed, nodes)
     if ablation is None:
@@ -61,6 +71,13 @@ def _one_of_sessions(seed: int, ablation: str | None, *, on_register: bool) -> O
         return run_sessions(seed, session_shape_of(seed), register=on_register)
     with without_session(ablation):
         return run_sessions(seed, SESSION_RULES[ablation].shape, register=on_register)
+
+
+def _one_of_agendas(seed: int, ablation: str | None, *, on_register: bool) -> Outcome:
+    if ablation is None:
+        return run_agendas(seed, AgendaShape(), register=on_register)
+    with without_agenda(ablation):
+        return run_agendas(seed, AGENDA_RULES[ablation].shape)
 
 
 def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -> int:
@@ -99,22 +116,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--nodes", choices=NODES, default="both")
-    rules = sorted({*ABLATIONS, *RULES, *SESSION_RULES})
+    rules = sorted({*ABLATIONS, *RULES, *SESSION_RULES, *AGENDA_RULES})
     parser.add_argument("--ablation", choices=("all", *rules))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--streams", action="store_true")
     parser.add_argument("--sessions", action="store_true")
+    parser.add_argument("--agendas", action="store_true")
     parser.add_argument("--register", action="store_true")
     arguments = parser.parse_args()
     nodes = arguments.nodes
-    if arguments.streams or arguments.sessions:
-        beside = "streams" if arguments.streams else "sessions"
-        nodes = f"{beside} on a register" if arguments.register else beside
+    asked = [each for each in ("streams", "sessions", "agendas") if getattr(arguments, each)]
+    if asked:
+        nodes = f"{asked[0]} on a register" if arguments.register else asked[0]
     if arguments.ablation is None:
         wrong = sweep(arguments.seed, arguments.seeds, nodes, None, arguments.jobs)
         return 1 if wrong else 0
-    theirs = SESSION_RULES if arguments.sessions else ABLATIONS
-    every = sorted(RULES if arguments.streams else theirs)
+    theirs = {"streams": RULES, "sessions": SESSION_RULES, "agendas": AGENDA_RULES}
+    every = sorted(theirs[asked[0]] if asked else ABLATIONS)
     names = every if arguments.ablation == "all" else [arguments.ablation]
     missed = [
         name

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from docstore.model import json
 from docstore.model.agenda import RECORD, WEBHOOK, agenda_of
 from docstore.model.operation import Operation
-from tests.sim.agendas_bench import PERIOD_S, Arrival, Bench
+from tests.sim.agendas_bench import PERIOD_S, Arrival, Bench, RegisterBench
+from tests.sim.agendas_on_replicas import ReplicaBench
+from tests.sim.invariants import Violation
 from tests.sim.process import EPOCH_US
 from tests.sim.run import Outcome
 
-FAULTS_S, HEALING_S = 10.0, 8.0
+FAULTS_S, HEALING_S = 12.0, 9.0
 KINDS = ("crash", "crash", "pause", "cut", "move", "delude", "delude")
 
 
@@ -27,7 +29,7 @@ class Shape:
 class Strikes:
     """What goes wrong, one after the other, until all heals."""
 
-    def __init__(self, bench: Bench, shape: Shape) -> None:
+    def __init__(self, bench: RegisterBench, shape: Shape) -> None:
         self._bench, self._shape = bench, shape
         self._world = bench.world
         if shape.kinds:
@@ -78,29 +80,43 @@ class Strikes:
         self._bench.register.move(self._world.rng.randrange(self._shape.slots), self._span_s())
 
     def heal(self) -> None:
-        """Mend everything."""
+        """Mend all nodes and links."""
         bench = self._bench
         bench.hosts.network.cuts.clear()
-        bench.register.trouble = 0.0
-        bench.register.deluded.clear()
         for name, host in bench.hosts.processes.items():
             self._start(name)
             self._resume(name, host.life)
 
 
-def run(seed: int, shape: Shape) -> Outcome:
+def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
     """Return the outcome of a seed under a shape; the same for the same, always."""
-    outcome, bench = Outcome(seed), Bench(seed, shape.slots, shape.documents)
-    bench.register.trouble = shape.trouble
+    outcome = Outcome(seed)
+    bench: RegisterBench | ReplicaBench
+    if register:
+        bench = RegisterBench(seed, shape.slots, shape.documents)
+        strikes = Strikes(bench, shape)
+    else:
+        bench = ReplicaBench(seed, shape.slots, shape.documents, FAULTS_S)
+    bench.trouble = shape.trouble
+    bench.begin()
     for name in bench.names:
-        bench.register.apply(Operation(verb="POST", link=f"/ledger/{name}", body=b"{}"))
-        bench.register.apply(Operation(verb="POST", link=f"/s/{name}", body=b"{}"))
-        bench.world.after(bench.world.rng.random(), _write, bench, f"/s/{name}")
-    bench.world.after(FAULTS_S * bench.world.rng.random(), _delete, bench, bench.names[0])
-    strikes = Strikes(bench, shape)
-    bench.world.run(FAULTS_S)
-    strikes.heal()
-    bench.world.run(FAULTS_S + HEALING_S)
+        bench.certainly(
+            *(
+                Operation(verb="POST", link=f"{path}/{name}", body=b"{}", key=path)
+                for path in ("/ledger", "/s")
+            )
+        )
+        bench.world.after(3.0 + bench.world.rng.random(), _write, bench, f"/s/{name}")
+    bench.world.after(4.0 + 4.0 * bench.world.rng.random(), _delete, bench, bench.names[0])
+    try:
+        bench.world.run(FAULTS_S)
+        if register:
+            strikes.heal()
+        bench.heal()
+        bench.world.run(FAULTS_S + HEALING_S)
+    except Violation as error:
+        outcome.problems.append(f"{bench.world.now:.3f}: {error}")
+        return outcome
     outcome.problems += bench.problems
     for name in bench.names:
         outcome.problems += _missed(bench, name) if name not in bench.deleted else []
@@ -114,16 +130,16 @@ def run(seed: int, shape: Shape) -> Outcome:
 def _write(bench: Bench, link: str) -> None:
     """Let a client write a document now and then."""
     if bench.world.now < FAULTS_S:
-        owner = bench.register.owners[bench.register.slot_of(link)]
+        node = bench.world.rng.choice(sorted(bench.agents))
         patch = Operation(verb="PATCH", link=link, body=b"{}", media="handler")
-        bench.register.ask(owner, patch, 1.0, lambda answer: None)
+        bench.ask(node, patch, 1.0, lambda answer: None)
         bench.world.after(0.2 + bench.world.rng.random(), _write, bench, link)
 
 
 def _delete(bench: Bench, name: str) -> None:
     """Let a client delete a document for certain."""
     bench.deleted.add(name)
-    bench.register.apply(Operation(verb="DELETE", link=f"/s/{name}"))
+    bench.certainly(Operation(verb="DELETE", link=f"/s/{name}", key="delete"))
 
 
 def _missed(bench: Bench, name: str) -> list[str]:

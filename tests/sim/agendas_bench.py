@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,16 +13,18 @@ from docstore.agendas.machine import Agendas
 from docstore.agendas.timing import AgendaTimes
 from docstore.machines.effects import Ask, Survey
 from docstore.machines.events import Noticed, Surveyed, Tick, Told
+from docstore.machines.view import MachineView
 from docstore.model.agenda import EFFECTS_MAX, Agenda, Effect, Timer, packed_agenda
 from docstore.model.document import Row
 from docstore.model.identity import OperationIdentity
+from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service as Served
 from docstore.model.service import State
 from docstore.service import Change, Record, Request, Service, Webhook
 from docstore.services.authored import AuthoredService, declaration_of
 from docstore.services.declared import options_of
 from docstore.testing.simulation.world import World
-from tests.sim.hosts import Host, Hosts
+from tests.sim.hosts import Hosts
 from tests.sim.process import TICK_S
 from tests.sim.register import Register, RegisterView
 from tests.sim.sessions_bench import SessionRegister
@@ -124,7 +127,8 @@ class Arrival:
 class Agent:
     """The agendas of one simulated node."""
 
-    def __init__(self, host: Host, bench: "Bench") -> None:
+    def __init__(self, host: Any, bench: "Bench") -> None:
+        """host: a `Host` or a `Process`."""
         self._host = host
         self._bench = bench
         self.machine: Agendas
@@ -137,7 +141,7 @@ class Agent:
         self._stash = []
         self.machine = Agendas(
             name,
-            view=RegisterView(name, bench.hosts, bench.register),
+            view=bench.view(name),
             rng=Random(f"agendas {bench.world.seed} {name} {self._host.boot}"),
             times=AgendaTimes(ask_timeout_s=1.0, retry_s=(0.05, 0.4), survey_again_s=1.0),
             now=bench.world.now,
@@ -188,10 +192,9 @@ class Agent:
         match effect:
             case Ask(token, operation, timeout_s):
                 told = self._answer(token)
-                bench.register.ask(self._host.name, operation, timeout_s, told)
+                bench.ask(self._host.name, operation, timeout_s, told)
             case Survey(token):
-                rows = bench.register.survey(self._host.name)
-                self._feed_later(Surveyed(token, rows), 0.005)
+                self._feed_later(Surveyed(token, bench.survey(self._host.name)), 0.005)
             case Post(token, link, said):
                 self._post(token, link, said)
             case GiveUp():
@@ -206,7 +209,7 @@ class Agent:
     def _post(self, token: int, link: str, said: Effect) -> None:
         """Let a receiver have it, or not; let the answer come, or not."""
         bench = self._bench
-        chance = bench.world.rng.random() / bench.register.trouble if bench.register.trouble else 1
+        chance = bench.world.rng.random() / bench.trouble if bench.trouble else 1
         if chance > 0.15:
             arrival = Arrival(said.kind, link, said.number, said.body)
             bench.world.after(0.003, bench.arrived, arrival)
@@ -215,23 +218,87 @@ class Agent:
 
 
 class Bench:
-    """Nodes with agendas, and their receivers."""
+    """Nodes with agendas, and the receivers of effects, whatever holds the documents."""
 
-    def __init__(self, seed: int, slots: int, documents: int) -> None:
+    trouble = 1.0
+    """How often something goes wrong between a node and a receiver."""
+
+    def __init__(self, seed: int, documents: int) -> None:
         self.world = World(seed)
-        self.hosts = Hosts(self.world, 3)
-        self.register = AgendaRegister(self.hosts, slots)
         self.problems: list[str] = []
         self.arrivals: list[Arrival] = []
         self.arrived = self.arrivals.append
         self.agents: dict[str, Agent] = {}
-        for name, host in self.hosts.processes.items():
-            self.agents[name] = host.companion = Agent(host, self)
-        self.register.notice = lambda name, row: self.agents[name].noticed(row)
-        self.hosts.begin()
         self.names = [f"d{number}" for number in range(documents)]
         self.deleted: set[str] = set()
         """Names of the documents that a client deletes."""
 
+    def ask(
+        self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
+    ) -> None:
+        """Carry out an operation of a node on a document."""
+        raise NotImplementedError
+
+    def survey(self, node: str) -> Sequence[Row]:
+        """Return the newest rows with an agenda on the disk of a node, in its own slots."""
+        raise NotImplementedError
+
+    def view(self, node: str) -> MachineView:
+        """Return what a node knows of the group."""
+        raise NotImplementedError
+
+    def versions(self, link: str) -> Sequence[Row]:
+        """Return the decided versions of a document, in their order."""
+        raise NotImplementedError
+
+    def certainly(self, *operations: Operation) -> None:
+        """Have a client repeat operations, under their keys, until each is done in its turn."""
+        node = self.world.rng.choice(sorted(self.agents))
+        self.ask(node, operations[0], 1.0, partial(self._again, operations))
+
+    def _again(self, operations: Sequence[Operation], answer: Answer) -> None:
+        left = operations if answer.status >= 500 else operations[1:]
+        if left:
+            self.world.after(0.1, self.certainly, *left)
+
+    def begin(self) -> None:
+        """Start the nodes, and all that goes wrong."""
+        raise NotImplementedError
+
+    def heal(self) -> None:
+        """Mend everything, for good."""
+        raise NotImplementedError
+
+
+class RegisterBench(Bench):
+    """Documents in a register: quick, and with all that documents may answer."""
+
+    def __init__(self, seed: int, slots: int, documents: int) -> None:
+        super().__init__(seed, documents)
+        self.hosts = Hosts(self.world, 3)
+        self.register = AgendaRegister(self.hosts, slots)
+        for name, host in self.hosts.processes.items():
+            self.agents[name] = host.companion = Agent(host, self)
+        self.register.notice = lambda name, row: self.agents[name].noticed(row)
+
+    def begin(self) -> None:
+        self.register.trouble = self.trouble
+        self.hosts.begin()
+
+    def ask(
+        self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
+    ) -> None:
+        self.register.ask(node, operation, timeout_s, told)
+
+    def survey(self, node: str) -> Sequence[Row]:
+        return self.register.survey(node)
+
+    def view(self, node: str) -> MachineView:
+        return RegisterView(node, self.hosts, self.register)
+
     def versions(self, link: str) -> Sequence[Row]:
         return self.register.versions.get(link, [])
+
+    def heal(self) -> None:
+        self.trouble = self.register.trouble = 0.0
+        self.register.deluded.clear()
