@@ -95,7 +95,9 @@ MANY: About = About(
                 "One operation a line", {200: RESULTS}, LINES, Bulk.serve, query=("atomic",),
                 headers=("Idempotency-Key", "Fence", *QUERYING), receives=False,
                 tells="`{op, link, body, ifVersion?, ...}` a line; a line of results for each, in "
-                "order. Each line succeeds or fails by itself, unless it is `atomic`.",
+                "order. Each line succeeds or fails by itself, unless it is `atomic`: then the "
+                "documents share a partition key, and the request may have an `Idempotency-Key` "
+                "and a `Fence`.",
             ),
         }, Bulk, Permissions(ANYBODY, INSIDE), is_literal=True),
         Route(SUBSCRIPTIONS, {

@@ -60,9 +60,11 @@ _DECLARED = {
     "retention": only(versions=whole(1, 1_000_000)),
     "nodeSelector": one("default"), "indexes": many(TEXT),
 }  # fmt: skip
-_REMOVE = only("", "op path", op=one("remove"), path=TEXT)
-_VALUED = only("", "op path value", op=one("add", "replace", "test"), path=TEXT, value=ANY)
-_MOVED = only("", "op path from", op=one("move", "copy"), path=TEXT, **{"from": TEXT})
+_POINTER = text(r"^(/([^~]|~[01])*)?$")
+"""A JSON Pointer (RFC 6901)."""
+_REMOVE = only("", "op path", op=one("remove"), path=_POINTER)
+_VALUED = only("", "op path value", op=one("add", "replace", "test"), path=_POINTER, value=ANY)
+_MOVED = only("", "op path from", op=one("move", "copy"), path=_POINTER, **{"from": _POINTER})
 
 SHARED: Schemas = {
     "Changes": shown(
@@ -182,10 +184,11 @@ SHARED: Schemas = {
          "errors": []},
     ),
     "Declaration": shown(
-        of(
+        only(
             "A factory. Members whose names begin with `document` are those of the store.", "path",
             path=FACTORY, **_DECLARED,
-        ),
+        )
+        | {"patternProperties": {"^document": ANY}},
         {"path": "/films", "schema": {"required": ["title"], "properties": {"title": TEXT}}},
     ),
     "DeclarationChange": shown(

@@ -36,6 +36,7 @@ LINES = [
     {"op": "PATCH", "link": "/films/st", "body": [{"op": "add", "path": "/year", "value": 1975}]},
     {"op": "DELETE", "link": "/films/st"},
 ]
+BULK = "/core/bulk"
 RECORD = b'{"key": "LH100", "value": {"delay": 12}}'
 TIMEOUT_MS = 20_000
 """A deadline that a busy machine meets: before a shorter one a node may answer 503 or 504."""
@@ -73,7 +74,9 @@ def map_headers(context: Any, headers: dict[str, Any]) -> dict[str, Any]:
             headers["Docstore-Timeout-Ms"] = str(TIMEOUT_MS)
         if "Idempotency-Key" in headers:  # Each of these is another request.
             headers["Idempotency-Key"] = f"{headers['Idempotency-Key'][:99]}{next(NUMBERS)}"
-        for name in LEFT_OUT:
+        # Lines of a bulk request are atomic only in factories of partition keys.
+        lines = ("Idempotency-Key", "Fence") if context.operation.path == BULK else ()
+        for name in (*LEFT_OUT, *lines):
             headers.pop(name, None)
     return headers
 
@@ -93,6 +96,8 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
         if "after" in query:
             return {"after": query["after"]}
         query.pop("cursor", None)  # Only a node can make one.
+        if context.operation.path == BULK:
+            query.pop("atomic", None)
     return query
 
 
