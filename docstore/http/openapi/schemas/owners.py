@@ -26,6 +26,11 @@ from docstore.http.openapi.schemas.streams import TOPIC_NAME
 _NUMBER = whole(0, 1 << 62)
 _TOKEN = told(whole(1, 1 << 62), "The token under which the turn was won")
 _CANDIDATE = text(r"^[!-~]([ -~]{0,198}[!-~])?$", 1, 200)
+_TO = told(
+    text(least=1, form="offset"),
+    "`beginning`, `end`, `end-10`, an offset, a time with its zone, `@` and microseconds, `+10` and"
+    " `-10` from the present offset, or `none`",
+)
 _LEASE = told(text(r"^(/core/leases/)?[A-Za-z0-9_~@!$&'()*+,;=:-]+$", 1, 512), "Its id or link")
 _SESSION = {
     "mode": one("exclusive", "nonExclusive"), "sessionMs": whole(500, 3_600_000),
@@ -154,10 +159,11 @@ OWNERS: Schemas = {
         {"offsets": [_OFFSET | {"start": 0, "end": 1250, "lag": 50}]},
     ),
     "OffsetsReset": shown(
-        asked("ResetRequest", "to", topic=TOPIC_NAME, partition=_NUMBER, dryRun=FLAG,
-              to=told(text(least=1, form="offset"), "`beginning`, `end`, `end-10`, an offset, a "
-                      "time with its zone, `@` and microseconds, `+10` and `-10` from the present "
-                      "offset, or `none`")),
+        either(
+            asked("ResetRequest", "to", to=_TO, dryRun=FLAG),
+            asked("ResetRequest", "topic to", topic=TOPIC_NAME, partition=_NUMBER, to=_TO,
+                  dryRun=FLAG),
+        ),
         {"kind": "ResetRequest", "topic": "flights", "to": "beginning", "dryRun": True},
     ),
     "OffsetMoves": shown(

@@ -48,7 +48,7 @@ _WHOLE_LEVEL = {
     "allOf": [{"contains": {"const": each}} for each in ("PERSISTENCE", "REPLICATION")],
 }
 _DECLARED = {
-    "kind": {**TEXT, "minLength": 1, "maxLength": 1024},
+    "kind": text("^[ -~]+$", 1, 1024),
     "options": _WHOLE_LEVEL | many(one(
         "PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM",
         "STRICT_UPDATE_CHECKING", "IDEMPOTENT_POST", "IMMUTABLE", "ON_DEMAND_LOAD",

@@ -21,6 +21,7 @@ KINDS = {
     "PATCH /core/elections/x": "TransferRequest",
     "PATCH /core/locks/x": "TransferRequest",
     "PATCH /core/leases/x": "ExpireRequest",
+    "PATCH /core/groups/x/offsets": "ResetRequest",
     "PATCH /core/groups/x/offsets/x/0": "ResetRequest",
 }
 """Operation that is in the audit log for one kind of request only -> that kind."""
