@@ -262,17 +262,18 @@ def bounds(scan: Scan) -> tuple[str, str]:
     return prefix, text_behind(prefix) or "\U0010ffff"
 
 
-_NEWEST = (
+NEWEST = (
     " CROSS JOIN history h ON h.slot = c.slot AND h.link = c.link AND h.version ="
     " CASE WHEN c.n <= k.until THEN c.version ELSE (SELECT max(y.version) FROM history y"
     " WHERE y.slot = c.slot AND y.link = c.link AND y.n + 0 <= k.until) END"
 )
-CANDIDATES = (
-    "temp.spans k CROSS JOIN temp.candidates x ON x.slot = k.slot"
-    f" CROSS JOIN current c ON c.slot = x.slot AND c.link = x.link{_NEWEST}"
+"""Join of the newest version up to the cut of a row `c`, with slots `k`."""
+_AMONG = Statement(
+    "CROSS JOIN temp.candidates x ON x.slot = k.slot"
+    f" CROSS JOIN current c ON c.slot = x.slot AND c.link = x.link{NEWEST} WHERE 1",
+    (),
 )
 """The newest versions up to the cut of the links in `candidates`."""
-_AMONG = Statement(f"{CANDIDATES.removeprefix('temp.spans k ')} WHERE 1", ())
 
 
 def _newest(after: Cursor, within: tuple[str, str]) -> Statement:
@@ -280,7 +281,7 @@ def _newest(after: Cursor, within: tuple[str, str]) -> Statement:
     first, beyond = within
     source = (
         "CROSS JOIN current c ON c.slot = k.slot"
-        f" AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?{_NEWEST}"
+        f" AND c.link > CASE k.slot WHEN ? THEN ? ELSE ? END AND c.link < ?{NEWEST}"
         " WHERE k.slot >= ?"
     )
     return Statement(source, (after.slot, after.link, _before(first), beyond, after.slot))

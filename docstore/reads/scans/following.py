@@ -13,6 +13,7 @@ The file is no part of any commit, and is not synced. It can be deleted at any t
 again from the documents.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,25 +40,33 @@ _TABLES = {
         " WITHOUT ROWID"
     ),
 }
+NEWEST = (
+    "CREATE TEMP TABLE newest (slot INTEGER, link TEXT, row INTEGER, PRIMARY KEY (slot, link))"
+    " WITHOUT ROWID"
+)
+"""Rows of the newest versions of the links that are indexed."""
 INDEXES = "SELECT ix, prefix, name FROM ix.indexes"
 _STANDING = (
     "SELECT k.slot, p.n IS NOT NULL AND coalesce(s.kept, 0) <= p.n AND (p.n = 0 OR EXISTS"
     " (SELECT 1 FROM history h WHERE h.slot = k.slot AND h.n = p.n AND h.epoch = p.epoch"
     " AND h.owner = p.owner)), k.until - coalesce(p.n, 0)"
     " FROM temp.spans k LEFT JOIN main.slots s ON s.slot = k.slot"
-    " LEFT JOIN ix.positions p ON p.ix = ? AND p.slot = k.slot ORDER BY k.slot"
+    " LEFT JOIN ix.positions p ON p.ix = ? AND p.slot = k.slot"
+    " WHERE p.n IS NULL OR k.slot NOT IN (SELECT value FROM json_each(?)) ORDER BY k.slot"
 )
 """(slot, 1 if its position holds, rows from there to the row in `spans`)."""
+# Rows of a slot come in the order of n, so the last row of a link replaces earlier ones.
 _CHANGED = (
-    "INSERT OR IGNORE INTO temp.candidates SELECT h.slot, h.link"
+    "INSERT OR REPLACE INTO temp.newest SELECT h.slot, h.link, h.rowid"
     " FROM json_each(?) j CROSS JOIN temp.spans k ON k.slot = j.value"
     " CROSS JOIN ix.positions p ON p.ix = ? AND p.slot = k.slot"
     " CROSS JOIN history h INDEXED BY history_n ON h.slot = k.slot AND h.n > p.n AND h.n <= k.until"
     " WHERE h.link >= ? AND h.link < ? AND instr(substr(h.link, ?), '/') = 0"
 )
 _ALL = (
-    "INSERT OR IGNORE INTO temp.candidates SELECT c.slot, c.link FROM json_each(?) j"
-    " CROSS JOIN current c ON c.slot = j.value AND c.link >= ? AND c.link < ?"
+    "INSERT INTO temp.newest SELECT c.slot, c.link, h.rowid FROM json_each(?) j"  # noqa: S608
+    " CROSS JOIN temp.spans k ON k.slot = j.value"
+    f" CROSS JOIN current c ON c.slot = k.slot AND c.link >= ? AND c.link < ?{statements.NEWEST}"
     " WHERE instr(substr(c.link, ?), '/') = 0"
 )
 _REACHED = (
@@ -70,7 +79,7 @@ _BEHIND = (
     " GROUP BY i.ix"
 )
 """Number of slots of each index that are built."""
-_SLOTS_AT_ONCE, _ROWS_AT_ONCE = 64, 2_000
+_SLOTS_AT_ONCE, _ROWS_AT_ONCE = 256, 2_000
 """Slots that are indexed together, as long as they have no more rows."""
 
 Execute = Callable[..., list[tuple[Any, ...]]]
@@ -97,6 +106,8 @@ class IndexFile:
         self.detach()
         if not creating and not self._path.exists():
             return False
+        if creating:  # Values of documents are for the owner of their file only.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._execute("ATTACH ? AS ix", (f"file:{quote(str(self._path))}?mode=rwc",))
         self._attached = _inode(self._path)
         if creating:
@@ -155,22 +166,32 @@ class IndexFile:
             raise
 
     def follow(
-        self, store: Sequence[Any], wanted: Sequence[Sequence[str]], held: Sequence[int]
+        self,
+        store: Sequence[Any],
+        wanted: Sequence[Sequence[str]],
+        held: Sequence[int],
+        sure: Sequence[int],
     ) -> dict[str, Any]:
         """Index the rows up to those in `spans`.
 
-        wanted: (prefix, name) of all indexes. held: the slots of this node. Return the slots that
-        are done, and how many slots of each index are.
+        wanted: (prefix, name) of all indexes. held: the slots of this node, if they have changed.
+        sure: slots whose log was not replaced since the last round. Return the slots for which
+        there was no time, and, unless all are sure, how many slots of each index are built.
         """
         until = time.monotonic() + PATIENCE_S
         with self._transaction():
             self._execute("UPDATE ix.store SET boot = ? WHERE boot <> ?", (store[1], store[1]))
             self._declare({(prefix, name) for prefix, name in wanted})
-            self._drop_slots(held)
+            if held:
+                self._drop_slots(held)
             late: set[int] = set()
+            is_sure = True
             for ix, prefix, name in self._execute(INDEXES):
-                late |= self._follow(_Filling(self._execute, ix, prefix, self._index(name)), until)
-            built = self._execute(_BEHIND)
+                filling = _Filling(self._execute, ix, prefix, self._index(name))
+                standing = self._execute(_STANDING, (ix, _json(sure)))
+                is_sure = is_sure and not standing
+                late |= _follow(filling, standing, sure, until)
+            built = [] if is_sure else self._execute(_BEHIND)
         return {"late": sorted(late), "built": built}
 
     def _declare(self, wanted: set[tuple[str, str]]) -> None:
@@ -197,21 +218,6 @@ class IndexFile:
             self._execute(f"DELETE FROM ix.e{int(ix)} WHERE slot = ?", (slot,))  # noqa: S608
             self._execute("DELETE FROM ix.positions WHERE ix = ? AND slot = ?", (ix, slot))
 
-    def _follow(self, filling: "_Filling", until: float) -> set[int]:
-        """Index the rows of one index; return the slots for which there was no time."""
-        standing = self._execute(_STANDING, (filling.ix,))
-        parts = [
-            *_parts([(slot, rows) for slot, holds, rows in standing if holds and rows > 0]),
-            *_parts([(slot, rows) for slot, holds, rows in standing if not holds], anew=True),
-        ]
-        late: set[int] = set()
-        for slots, anew in parts:
-            if time.monotonic() >= until:
-                late.update(slots)
-            else:
-                filling.fill(slots, anew=anew)
-        return late
-
 
 class _Filling:
     """Writes the entries of one index."""
@@ -226,7 +232,7 @@ class _Filling:
 
     def fill(self, slots: Sequence[int], *, anew: bool) -> None:
         """Index the rows up to `spans` of some slots: those after the position, or all anew."""
-        self._execute("DELETE FROM temp.candidates")
+        self._execute("DELETE FROM temp.newest")
         if anew:
             self._execute(
                 f"DELETE FROM ix.e{self.ix} WHERE slot IN (SELECT value FROM json_each(?))",  # noqa: S608
@@ -245,26 +251,45 @@ class _Filling:
         self._execute(_REACHED, (self.ix, _json(slots)))
 
     def _remove_old(self) -> None:
-        """Remove the entries of the candidates that they no longer have."""
+        """Remove the entries of the newest versions that they no longer have."""
         same = " AND ".join(
             f"m.{name} = e{self.ix}.{name}" for name in (*self._index.columns, "link", "slot")
         )
         self._execute(
             f"DELETE FROM ix.e{self.ix}"  # noqa: S608 - our own words
-            " WHERE (slot, link) IN (SELECT slot, link FROM temp.candidates)"
+            " WHERE (slot, link) IN (SELECT slot, link FROM temp.newest)"
             f" AND NOT EXISTS (SELECT 1 FROM temp.made m WHERE {same})"
         )
 
     def _make(self) -> None:
-        """Compute the entries of the candidates."""
+        """Compute the entries of the newest versions."""
         columns, its = self._index.entries
         elements, of_array = self._index.elements
         self._execute("DELETE FROM temp.made")
         self._execute(
-            f"INSERT INTO temp.made SELECT {columns} FROM {statements.CANDIDATES}"  # noqa: S608
-            f"{elements} WHERE h.deleted = 0 ON CONFLICT DO NOTHING",
+            f"INSERT INTO temp.made SELECT {columns} FROM temp.newest x"  # noqa: S608
+            f" CROSS JOIN history h ON h.rowid = x.row{elements} WHERE h.deleted = 0"
+            " ON CONFLICT DO NOTHING",
             (*its, *of_array),
         )
+
+
+def _follow(
+    filling: _Filling, standing: Sequence[Sequence[int]], sure: Sequence[int], until: float
+) -> set[int]:
+    """Index the rows of one index; return the slots for which there was no time."""
+    going = [(slot, rows) for slot, holds, rows in standing if holds and rows > 0]
+    anew = [(slot, rows) for slot, holds, rows in standing if not holds]
+    looked_at = {slot for slot, *_ in standing}
+    going += [(slot, 1) for slot in sure if slot not in looked_at]
+    parts = [*_parts(going), *_parts(anew, anew=True)]
+    late: set[int] = set()
+    for slots, is_anew in parts:
+        if time.monotonic() >= until:
+            late.update(slots)
+        else:
+            filling.fill(slots, anew=is_anew)
+    return late
 
 
 def _parts(

@@ -17,7 +17,7 @@ from docstore.query import plans, statements
 from docstore.query.needs import needs_of
 from docstore.query.ordering import Order
 from docstore.query.request import Scan, Spans, scan_of, spans_of
-from docstore.reads.scans.following import Execute, IndexFile
+from docstore.reads.scans.following import NEWEST, Execute, IndexFile
 from docstore.reads.scans.indexed import TEMPORARY, Chosen, IndexSearch, choose
 
 _LIVE = (
@@ -47,7 +47,7 @@ class IndexAnswers:
         self._fill = fill
         self._moment = moment
         self._file = IndexFile(execute, path)
-        for statement in TEMPORARY:
+        for statement in (*TEMPORARY, NEWEST):
             execute(statement)
 
     def answer(self, question: dict[str, Any]) -> Answer:
@@ -66,7 +66,8 @@ class IndexAnswers:
         self._fill(spans_of(question["cut"], 2))
         try:
             self._file.attach(store, creating=True)
-            return self._file.follow(store, question["wanted"], question["held"])
+            how = (question[each] for each in ("wanted", "held", "sure"))
+            return self._file.follow(store, *how)
         except sqlite3.DatabaseError as error:
             self._file.detach()
             if not isinstance(error, sqlite3.OperationalError):  # Not the disk, but the file.

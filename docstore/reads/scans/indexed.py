@@ -27,8 +27,8 @@ GATHERED_MAX, BY_LINK_MAX = 20_000, 50_000
 """Maximum hits of an index that gathers: for an order that needs all of them, and by link."""
 CHANGED_MAX = 20_000
 """Maximum rows between an index and a cut: with more, a scan is as quick."""
-FIRST, AT_ONCE = 64, 4_096
-"""Candidates that are checked at once, first and at most."""
+MORE, AT_ONCE = 16, 4_096
+"""Candidates that are checked at once: first, beside the wanted rows, and at most."""
 TEMPORARY = tuple(
     f"CREATE TEMP TABLE {name} (slot INTEGER, link TEXT, PRIMARY KEY (slot, link)) WITHOUT ROWID"
     for name in ("changed", "candidates")
@@ -48,11 +48,12 @@ _CHANGED = (
 
 
 class Chosen(NamedTuple):
-    """The index of a search, or why there is none."""
+    """The index of a search, and the rows between it and the cut; or why there is none."""
 
     plan: Plan | None
     table: int = 0
     why: str = ""
+    distance: int = 0
 
 
 class FoundByIndex(NamedTuple):
@@ -83,17 +84,20 @@ def choose(
         if not (plan.walks and is_whole)
     ]
     usable, why = [], ""
+    distances: dict[int, int] = {}
     for table, plan in every:
-        behind = _behind(execute, table, plan.index)
-        why = why or behind
-        if not behind:
+        if table not in distances:
+            distances[table], behind = _distance(execute, table, plan.index)
+            why = why or behind
+        if distances[table] <= CHANGED_MAX:
             usable.append((table, plan))
     if not usable:
         wanted = plans.wanted(needs, order)
         return Chosen(None, why=why or (f"no index is {wanted}" if wanted else "none would help"))
     execute("DELETE FROM temp.changed")
     most = BY_LINK_MAX if order.is_by_link and not is_whole else GATHERED_MAX
-    return _best(execute, usable, scan, most)
+    chosen = _best(execute, usable, scan, most)
+    return chosen._replace(distance=distances.get(chosen.table, 0))
 
 
 def _best(execute: Execute, usable: Sequence[tuple[int, Plan]], scan: Scan, most: int) -> Chosen:
@@ -122,11 +126,13 @@ def _best(execute: Execute, usable: Sequence[tuple[int, Plan]], scan: Scan, most
     return Chosen(None, why=f"more than {most} documents are in the ranges of {plan.index.name}")
 
 
-def _behind(execute: Execute, table: int, index: Index) -> str:
+def _distance(execute: Execute, table: int, index: Index) -> tuple[int, str]:
+    """Return the rows between an index and the cut; and why it is not used, "" if it is."""
     [(slots, missing, rows)] = execute(_STANDING, (table,))
     if missing:
-        return f"{index.name} is being built: {slots - missing} of {slots} slots are done"
-    return f"{index.name} is {rows} rows from the cut" if rows > CHANGED_MAX else ""
+        built = slots - missing
+        return INT_MAX, f"{index.name} is being built: {built} of {slots} slots are done"
+    return rows, f"{index.name} is {rows} rows from the cut" if rows > CHANGED_MAX else ""
 
 
 class IndexSearch:
@@ -139,15 +145,18 @@ class IndexSearch:
         self._order = order
         self._plan, self._table = chosen.plan, chosen.table
         self._looked = 0
-        first, beyond = statements.bounds(scan)
-        execute(_CHANGED, (self._table, first, beyond, len(scan.prefix) + 1))
-        self._changed: int
-        [(self._changed,)] = execute("SELECT count(*) FROM temp.changed")
+        self._changed = 0
+        if chosen.distance:
+            first, beyond = statements.bounds(scan)
+            execute(_CHANGED, (self._table, first, beyond, len(scan.prefix) + 1))
+            [(self._changed,)] = execute("SELECT count(*) FROM temp.changed")
 
     def found(self, after: Place | None, rows: int, looks: int) -> FoundByIndex:
         """Return the next rows after a place. looks: candidates after which it may stop."""
-        self._propose("INSERT INTO temp.candidates SELECT slot, link FROM temp.changed")
-        changed = self._checked(after, rows)
+        changed: list[Found] = []
+        if self._changed:
+            self._propose("INSERT INTO temp.candidates SELECT slot, link FROM temp.changed")
+            changed = self._checked(after, rows)
         if self._plan.walks or self._order.is_by_link:
             found, until = self._in_order(after, rows, looks)
         else:
@@ -184,7 +193,7 @@ class IndexSearch:
     ) -> tuple[list[Found], Place | None]:
         """Check candidates in the order until there are enough rows."""
         found: list[Found] = []
-        place, at_once = after, min(FIRST + rows, AT_ONCE)
+        place, at_once = after, min(MORE + rows, AT_ONCE)
         while True:
             entries = self._entries(place, at_once)
             self._propose(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from docstore.documents.view import ReplicaView
+from docstore.documents.view import LogView, ReplicaView
 from docstore.errors import DocstoreError
 from docstore.model.service import LINEARIZABLE
 from docstore.query.indexes import declared_indexes
@@ -21,8 +21,10 @@ from docstore.services.registry import Registry
 
 log = structlog.get_logger("docstore.indexes")
 
-FOLLOW_S = 0.5
-"""Seconds between two rounds: rows of one page of the file are best indexed at once."""
+FOLLOW_S, FOLLOW_MAX_S = 0.5, 2.0
+"""Seconds between two rounds; the longer ones after many rows: each round has its own price."""
+ROWS_A_S = 1_000.0
+"""Rows of a round for which the next one comes a second later."""
 
 
 class Indexing:
@@ -44,6 +46,9 @@ class Indexing:
         self._file = file
         self._reached: dict[int, int] = {}
         """Slot -> row up to which all indexes have it."""
+        self._logs: dict[int, tuple[LogView, int]] = {}
+        """Slot -> its log when it was indexed, and how often it had lost rows."""
+        self._rows = 0
         self._wanted: Sequence[tuple[str, str]] | None = None
         self.built: Mapping[tuple[str, str], int] = {}
         """(prefix, index) -> number of slots that it has."""
@@ -76,7 +81,8 @@ class Indexing:
                 is_late = await self._follow()
             except DocstoreError as error:  # The process ended, or slots left this node: again.
                 log.info("the indexes will follow later", why=str(error))
-            await asyncio.sleep(0 if is_late else FOLLOW_S)
+            pause_s = min(FOLLOW_MAX_S, FOLLOW_S + self._rows / ROWS_A_S)
+            await asyncio.sleep(0 if is_late else pause_s)
 
     async def _follow(self) -> bool:
         """Index what is new; return whether there is more."""
@@ -84,21 +90,40 @@ class Indexing:
         if wanted != self._wanted:
             self._wanted, self.built = wanted, {}
             self._reached.clear()
+            self._logs.clear()
             if not wanted:
                 await asyncio.to_thread(delete, self._file)
         if not wanted:
             return False
-        held = [slot for slot, its in self._view.logs.items() if its.full]
-        ends = {slot: self._scans.in_file(slot) for slot in held}
-        cut = [(slot, n) for slot, n in ends.items() if self._reached.get(slot) != n]
-        if not cut:
+        reached, ends, every = self._reached, self._scans.in_file(), self._view.logs
+        logs = {slot: (every[slot], every[slot].cuts) for slot in ends}
+        cut = [
+            (slot, n)
+            for slot, n in ends.items()
+            if reached.get(slot) != n or self._logs.get(slot) != logs[slot]
+        ]
+        self._rows = sum(max(0, n - reached.get(slot, 0)) for slot, n in cut)
+        is_same = logs.keys() == self._logs.keys()
+        if not cut and is_same:
             return False
+        sure = [slot for slot, n in cut if self._is_sure(slot, n, logs[slot])]
         fields = await self._scans.index(
-            {"indexes": "follow", "cut": cut, "store": self.store, "wanted": wanted, "held": held}
-        )
+            {"indexes": "follow", "cut": cut, "store": self.store, "wanted": wanted,
+             "held": [] if is_same else list(logs), "sure": sure}
+        )  # fmt: skip
         late = set(fields["late"])
-        self._reached |= {slot: n for slot, n in cut if slot not in late}
-        self.built = {(prefix, name): slots for prefix, name, slots in fields["built"]}
+        for slot, _ in cut:
+            reached.pop(slot, None)
+        reached |= {slot: n for slot, n in cut if slot not in late}
+        self._logs = logs
+        if fields["built"]:
+            self.built = {(prefix, name): slots for prefix, name, slots in fields["built"]}
         if why := fields.get("why", ""):
             log.warning("the indexes do not follow", why=why)
+            self._wanted = None  # The file may have been deleted: nothing is sure.
         return bool(late) and not why
+
+    def _is_sure(self, slot: int, n: int, log: tuple[LogView, int]) -> bool:
+        """Say whether a slot only has more rows than before, and lacks none behind its position."""
+        reached = self._reached.get(slot)
+        return reached is not None and log[0].kept <= reached <= n and self._logs.get(slot) == log

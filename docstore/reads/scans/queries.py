@@ -11,6 +11,7 @@ then reads the documents that fit.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -158,8 +159,11 @@ class GroupQueries:
     def _by_copy(self, slots: Iterable[int], tried: Mapping[int, set[str]]) -> dict[str, list[int]]:
         """Return node -> slots to ask it for, without the slots whose replicas were all tried."""
         copies: dict[str, list[int]] = {}
+        owner_of, reaches = self._view.owners.owner_of, cache(self._rpc.reaches)
         for slot in slots:
-            copy = self._copy_of(slot, tried.get(slot, frozenset()))
+            copy = owner_of(slot)
+            if not copy or tried.get(slot) or not reaches(copy):
+                copy = self._copy_of(slot, tried.get(slot, frozenset()))
             if copy:
                 copies.setdefault(copy, []).append(slot)
         return copies

@@ -132,12 +132,17 @@ class Scans:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        elsewhere = [slot for slot, _, _ in scan.spans if not self._is_here(slot)]
+        logs = self._view.logs  # Looked up for a thousand slots: a call for each costs more.
+        elsewhere = [
+            slot for slot, _, _ in scan.spans if (log := logs.get(slot)) is None or not log.full
+        ]
         while True:
             late = [
                 slot
                 for slot, _, until in scan.spans
-                if self._is_here(slot) and not self._has(slot, until)
+                if (log := logs.get(slot)) is not None
+                and log.full
+                and (log.decided < until or log.durable < until)
             ]
             if not late or elsewhere or loop.time() >= deadline:
                 return elsewhere, late or await self._not_in_file(scan)
@@ -157,13 +162,19 @@ class Scans:
 
     def shown(self, slot: int) -> int:
         """Return the last decided row of a slot that scanning processes can read."""
-        if self._view.readable_until(slot) >= self._store.behind(slot):
+        until, behind = self._view.readable_until(slot), self._store.behind(slot)
+        if until >= behind:
             self._store.hurry()
-        return self.in_file(slot)
+        return min(until, behind - 1)
 
-    def in_file(self, slot: int) -> int:
-        """Return the last decided row of a slot that is in the file now."""
-        return min(self._view.readable_until(slot), self._store.behind(slot) - 1)
+    def in_file(self) -> dict[int, int]:
+        """Return the last decided row of each slot here that is in the file now."""
+        behind = self._store.behind
+        return {
+            slot: min(log.decided, log.durable, behind(slot) - 1)
+            for slot, log in self._view.logs.items()
+            if log.full
+        }
 
     async def batch_end(self, slot: int, n: int) -> int:
         [result] = await self._store.read([Rows(slot, n, n)])
@@ -217,15 +228,10 @@ class Scans:
     def _standing(self, slots: Sequence[int]) -> list[tuple[LogView, int] | None]:
         """Return for each slot a value that changes when it loses rows; None if it is not here."""
         logs = self._view.logs
-        return [(logs[slot], logs[slot].cuts) if self._is_here(slot) else None for slot in slots]
-
-    def _is_here(self, slot: int) -> bool:
-        log = self._view.logs.get(slot)
-        return log is not None and log.full
-
-    def _has(self, slot: int, until: int) -> bool:
-        log = self._view.logs[slot]
-        return min(log.decided, log.durable) >= until
+        return [
+            (log, log.cuts) if (log := logs.get(slot)) is not None and log.full else None
+            for slot in slots
+        ]
 
     def _check(self, cut: Cut) -> None:
         """Reject a cut of another group. Raises BadRequest, Conflict."""

@@ -126,8 +126,8 @@ class Searches:
                 return page
             look = page.look
         if order.is_by_link:
-            page = await self._find_by_link(asked)
-            return page._replace(look=look._replace(looked=page.look.looked if page.look else 0))
+            page, looked = await self._find_by_link(asked)
+            return page._replace(look=look._replace(looked=min(looked, look.looked or looked)))
         if look.looked > LOOKED_MAX:
             _insist_on_index(asked)
         return (await self._find_in_order(asked, order))._replace(look=look)
@@ -157,8 +157,11 @@ class Searches:
             if looked > LOOKED_MAX:
                 _insist_on_index(asked)
 
-    async def _find_by_link(self, asked: FindDocuments) -> FoundPage:
-        """Search growing numbers of links until there are enough rows, or the time is over."""
+    async def _find_by_link(self, asked: FindDocuments) -> tuple[FoundPage, int]:
+        """Search growing numbers of links until there are enough rows, or the time is over.
+
+        Return the page, and at least as many links as were looked at.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
@@ -172,7 +175,7 @@ class Searches:
             size += more_bytes
             is_enough = len(found) >= asked.limit or size > BYTES_MAX
             if place is None or is_enough or loop.time() >= until:
-                return FoundPage(found, place, Look(looked=looked))
+                return FoundPage(found, place), looked
             if looked > LOOKED_MAX:
                 _insist_on_index(asked)
 

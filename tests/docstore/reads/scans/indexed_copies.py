@@ -94,12 +94,14 @@ class IndexedCopy(Copy):
         names: list[str] | None = None,
         held: list[int] | None = None,
         store: list[Any] | None = None,
+        sure: list[int] | None = None,
     ) -> Question:
         """Have the indexes follow up to some rows of some slots; all by default."""
         fields, _ = self.pages.answer(
             {"indexes": "follow", "cut": sorted((ends or self.ends).items()),
              "store": store or STORE, "held": sorted(self.ends) if held is None else held,
-             "wanted": [["/a/", name] for name in (INDEXES if names is None else names)]}
+             "wanted": [["/a/", name] for name in (INDEXES if names is None else names)],
+             "sure": sure or []}
         )  # fmt: skip
         return fields
 

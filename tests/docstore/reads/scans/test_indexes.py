@@ -224,7 +224,7 @@ def test_a_search_in_an_order_reads_a_page_of_the_index(copy: IndexedCopy) -> No
     copy.follow(names=["a"])
     for order in ("a", "a desc"):
         found = copy.indexed(copy.question("", order), rows=3)
-        assert (found["index"], found["looked"], len(found["found"])) == ("a", 67, 3)
+        assert (found["index"], found["looked"], len(found["found"])) == ("a", 19, 3)
     found = copy.indexed(copy.question("a eq 5"), rows=3)
     assert found["looked"] == 14  # All hits: they are few.
 
@@ -259,3 +259,31 @@ def test_a_round_ends_in_time_and_says_what_is_left(
     put(copy, x=1)
     monkeypatch.setattr("docstore.reads.scans.following.PATIENCE_S", 0.0)
     assert copy.follow(names=["a"])["late"] == sorted(copy.ends)
+
+
+def test_others_on_the_machine_cannot_read_the_file(copy: IndexedCopy) -> None:
+    put(copy, x=1)
+    copy.follow(names=["a"])
+    files = list(copy.path.parent.glob("indexes.db*"))
+    assert len(files) == 3
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_a_slot_is_not_sure_where_the_file_does_not_have_it(copy: IndexedCopy) -> None:
+    put(copy, x=1)
+    copy.follow(names=["a"])
+    copy.path.with_name("indexes.db").unlink()
+    put(copy, x=2, y=2)
+    copy.follow(names=["a"], sure=list(copy.ends))
+    assert entries(copy) == [(2, "x"), (2, "y")]
+
+
+def test_a_sure_slot_goes_on_from_its_position_by_the_newest_row_of_each_link(
+    copy: IndexedCopy,
+) -> None:
+    put(copy, x=1, y=1)
+    assert copy.follow(names=["a"])["built"] == [("/a/", "a", SLOTS)]
+    put(copy, x=3)
+    put(copy, x=2)
+    assert copy.follow(names=["a"], sure=list(copy.ends))["built"] == []
+    assert entries(copy) == [(1, "y"), (2, "x")]
