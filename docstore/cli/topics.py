@@ -30,6 +30,17 @@ NO_TOPICS = "there are no topics; `docstore topic create NAME` makes one"
 Topic = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=names(STREAMS))]
 Json = dict[str, Any]
 
+MinInSync = Annotated[
+    int | None, typer.Option(help="Replicas that must have a record before it is committed.")
+]
+RetentionMs = Annotated[
+    str,
+    typer.Option("--retention", help="Age at which records expire, such as 7d or 12h; 0s: never."),
+]
+RetentionBytes = Annotated[
+    str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
+]
+
 _AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
 _MILLISECONDS = {
     "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000
@@ -47,6 +58,15 @@ def _amount(text: str, units: dict[str, int], example: str) -> int:
     return int(found[1]) * unit
 
 
+def _retention(age: str, size: str) -> dict[str, int]:
+    kept: dict[str, int] = {}
+    if age:
+        kept["ms"] = _amount(age, _MILLISECONDS, "7d, 12h or 30m")
+    if size:
+        kept["bytes"] = _amount(size, _BYTES, "500m or 10g")
+    return kept
+
+
 @topic.command("create")
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new topic.")],
@@ -56,15 +76,9 @@ def create(
     replicas: Annotated[
         int | None, typer.Option("-r", "--replicas", help="Replicas of each partition; else 3.")
     ] = None,
-    min_in_sync: Annotated[
-        int | None, typer.Option(help="Replicas that must have a record before it is committed.")
-    ] = None,
-    retention: Annotated[
-        str, typer.Option(help="Age at which records expire, such as 7d or 12h; 0s: never.")
-    ] = "7d",
-    retention_bytes: Annotated[
-        str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
-    ] = "0",
+    min_in_sync: MinInSync = None,
+    retention: RetentionMs = "7d",
+    retention_bytes: RetentionBytes = "0",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -72,10 +86,7 @@ def create(
     asked: Json = {
         "name": name,
         "partitions": partitions,
-        "retention": {
-            "ms": _amount(retention, _MILLISECONDS, "7d, 12h or 30m"),
-            "bytes": _amount(retention_bytes, _BYTES, "500m or 10g"),
-        },
+        "retention": _retention(retention, retention_bytes),
     }
     if replicas is not None:
         asked["replicationFactor"] = replicas
@@ -128,24 +139,14 @@ def alter(
     partitions: Annotated[
         int | None, typer.Option("-p", "--partitions", help="New number of partitions, only more.")
     ] = None,
-    min_in_sync: Annotated[
-        int | None, typer.Option(help="Replicas that must have a record before it is committed.")
-    ] = None,
-    retention: Annotated[
-        str, typer.Option(help="Age at which records expire, such as 7d or 12h; 0s: never.")
-    ] = "",
-    retention_bytes: Annotated[
-        str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
-    ] = "",
+    min_in_sync: MinInSync = None,
+    retention: RetentionMs = "",
+    retention_bytes: RetentionBytes = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
     """Change the settings of a topic, or give it more partitions."""
-    kept: Json = {}
-    if retention:
-        kept["ms"] = _amount(retention, _MILLISECONDS, "7d, 12h or 30m")
-    if retention_bytes:
-        kept["bytes"] = _amount(retention_bytes, _BYTES, "500m or 10g")
+    kept = _retention(retention, retention_bytes)
     given = {"partitions": partitions, "minInSync": min_in_sync, "retention": kept or None}
     asked = {member: value for member, value in given.items() if value is not None}
     if not asked:
