@@ -13,7 +13,7 @@ from docstore.client.queries import QueryRequests
 if TYPE_CHECKING:
     from docstore.client.consumer import ReadRecord
     from docstore.client.elections import Election, Lock
-    from docstore.client.groups import ConsumerGroup
+    from docstore.client.groups import ConsumerGroup, PartitionCallback
     from docstore.client.leases import Lease
     from docstore.client.membership import Callback
     from docstore.client.producer import Producer
@@ -128,11 +128,16 @@ class Client(DocumentRequests, QueryRequests):
         session_s: float | None = None,
         instance: str = "",
         capacity: int = 1,
+        max_poll_s: float | None = None,
+        on_acquired: "PartitionCallback | None" = None,
+        on_revoked: "PartitionCallback | None" = None,
+        on_fenced: "PartitionCallback | None" = None,
     ) -> "ConsumerGroup":
         """Return a member that reads topics, for `async with`; arguments as of `ConsumerGroup`."""
         from docstore.client.groups import ConsumerGroup
 
         return ConsumerGroup(
             self, name, topics, since=since, isolation=isolation, commit_s=commit_s,
-            session_s=session_s, instance=instance, capacity=capacity,
+            session_s=session_s, instance=instance, capacity=capacity, max_poll_s=max_poll_s,
+            on_acquired=on_acquired, on_revoked=on_revoked, on_fenced=on_fenced,
         )  # fmt: skip

@@ -12,7 +12,8 @@ that its claim returned; after that claim, the group rejects commits of the memb
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 from docstore.client.consumer import ReadOptions, ReadRecord, consume
@@ -23,6 +24,7 @@ from docstore.client.requests import Requests
 from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.services.group_document import GROUPS
 
+PartitionCallback = Callable[[str, int], Awaitable[None] | None]
 COMMIT_S = 5.0
 QUIET_S = 0.5
 """Seconds without a record after which a reader that stops at the end looks whether it is there."""
@@ -43,6 +45,10 @@ class ConsumerGroup(GroupMembership):
         session_s: float | None = None,
         instance: str = "",
         capacity: int = 1,
+        max_poll_s: float | None = None,
+        on_acquired: PartitionCallback | None = None,
+        on_revoked: PartitionCallback | None = None,
+        on_fenced: PartitionCallback | None = None,
     ) -> None:
         """name: that of the group. topics: the topics that all its processes read.
 
@@ -50,6 +56,12 @@ class ConsumerGroup(GroupMembership):
         one given. since: where to begin in a partition that the group has never read; the first
         member that reads it commits the offset. commit_s: interval between commits; each is a
         version of a document, which history keeps.
+
+        max_poll_s: seconds to process a record; later the process leaves the group, which raises
+        GroupEnded at its next request for a record, and another member gets the record. on_acquired
+        is called with topic and partition before the first record of a partition. on_revoked:
+        after the last one is processed, before another member may read on.
+        on_fenced: where another member may read already. They may be coroutines.
         """
         asked: dict[str, Any] = {"topics": sorted(topics)}
         if session_s is not None:
@@ -68,6 +80,11 @@ class ConsumerGroup(GroupMembership):
         self._handed = 0
         self._was_processed = asyncio.Event()
         self._problem: Exception | None = None
+        self._max_poll_s = max_poll_s
+        self._polled_s = 0.0
+        """Time at which the application got its record."""
+        self._why_late = ""
+        self._callers = {"acquired": on_acquired, "revoked": on_revoked, "fenced": on_fenced}
 
     @property
     def calls_back(self) -> bool:
@@ -82,6 +99,8 @@ class ConsumerGroup(GroupMembership):
         await self._driver.insist_on(GROUPS, self._wanted)
         await super().__aenter__()
         self._driver.spawn(self._commit_on())
+        if self._max_poll_s is not None:
+            self._driver.spawn(self._limit_processing(self._max_poll_s))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
@@ -142,7 +161,21 @@ class ConsumerGroup(GroupMembership):
             reading, record = found
             self._busy, self._handed = reading, record.offset + 1
             reading.epoch = record.epoch
+            self._polled_s = asyncio.get_running_loop().time()
             yield record
+
+    async def _limit_processing(self, limit_s: float) -> None:
+        """Leave the group if the application takes too long for a record."""
+        loop = asyncio.get_running_loop()
+        while not self.is_over:
+            left_s = self._polled_s + limit_s - loop.time() if self._busy else limit_s
+            if left_s > 0:
+                await asyncio.sleep(left_s)
+                continue
+            self._busy = None  # It is delivered again.
+            self._processed()
+            self._why_late = f"a record took longer than max_poll_s, {limit_s:g} s"
+            await super().leave()
 
     def _next(self) -> tuple[PartitionReading, ReadRecord] | None:
         """Return the next record of the partitions that this process leads, each in turn."""
@@ -161,7 +194,7 @@ class ConsumerGroup(GroupMembership):
         self._was_processed = asyncio.Event()
 
     def _end(self, why: str) -> None:
-        super()._end(why)
+        super()._end(self._why_late or why)
         self._arrived.set()
 
     # Partitions
@@ -178,6 +211,7 @@ class ConsumerGroup(GroupMembership):
                 topic, _, number = self.member.name_of(event.partition).rpartition("/")
                 reading = PartitionReading(topic, int(number), event.partition, event.token)
                 self._readings[event.partition] = reading
+                await self._tell("acquired", reading)
                 reading.task = asyncio.get_running_loop().create_task(self._read(reading))
             return
         if reading is None:
@@ -186,12 +220,19 @@ class ConsumerGroup(GroupMembership):
             reading.stop()
             while self._busy is reading:
                 await self._was_processed.wait()
+            await self._tell("revoked", reading)
             with contextlib.suppress(ClientError):  # Otherwise the records are delivered again.
                 await self._offsets.commit([reading])
             self._forget(reading)
         elif event.why != "silent":
             reading.stop()
             self._forget(reading)
+            await self._tell("fenced", reading)
+
+    async def _tell(self, event: str, reading: PartitionReading) -> None:
+        call = self._callers[event]
+        if call is not None:
+            await self.call_back(partial(call, reading.topic, reading.partition))
 
     def _forget(self, reading: PartitionReading) -> None:
         if self._readings.get(reading.place) is reading:

@@ -11,6 +11,7 @@ import inspect
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from docstore.client.boot_clock import drop_in_child
@@ -178,12 +179,15 @@ class GroupMembership:
     async def happened(self, event: Event) -> None:
         """Handle an event before it is acknowledged."""
         callback = self._callbacks.get(type(event).__name__)
-        if callback is None:
-            return
+        if callback is not None:
+            await self.call_back(partial(callback, event))
+
+    async def call_back(self, call: Callable[[], Awaitable[None] | None]) -> None:
+        """Call a function of the application, which must not end the membership by an error."""
         try:
-            result = callback(event)
+            result = call()
             if inspect.isawaitable(result):
                 await result
-        except Exception as error:  # noqa: BLE001 - a callback's mistake must not end the group
-            context = {"message": f"the callback for {event} failed", "exception": error}
+        except Exception as error:  # noqa: BLE001 - the event loop's handler reports it
+            context = {"message": f"a callback failed: {call}", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)

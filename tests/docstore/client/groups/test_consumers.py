@@ -8,7 +8,8 @@ import pytest
 
 from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.client.consumer import ReadRecord
-from docstore.client.groups import ConsumerGroup
+from docstore.client.groups import ConsumerGroup, PartitionCallback
+from docstore.client.membership import GroupEnded
 from tests.docstore.client.groups.conftest import until, until_told
 
 PARTITIONS = 4
@@ -300,3 +301,47 @@ async def test_a_block_that_an_error_ends_leaves_at_once_without_the_record_in_h
         await part()
     assert await offsets(client, topic) == 2
     assert (await client.json("GET", f"/core/groups/{topic}"))["members"] == []
+
+
+async def test_a_record_that_takes_too_long_goes_to_another_member(
+    client: Client, topic: str
+) -> None:
+    told: list[tuple[str, str, int]] = []
+
+    def tell(event: str) -> PartitionCallback:
+        return lambda topic, partition: told.append((event, topic, partition))
+
+    late = client.group(
+        topic, [topic], max_poll_s=0.5, on_acquired=tell("acquired"), on_revoked=tell("revoked")
+    )
+    found: list[ReadRecord] = []
+
+    async def part() -> None:
+        async with late:
+            async for record in late:
+                assert ("acquired", topic, record.partition) in told
+                async with asyncio.timeout(20.0), client.group(topic, [topic]) as other:
+                    async for again in other:
+                        if again.value == record.value:
+                            found.append(record)
+                            break
+
+    with pytest.raises(GroupEnded, match="longer than max_poll_s"):
+        await part()
+    assert ("revoked", topic, found[0].partition) in told
+
+
+async def test_a_mistake_in_a_callback_does_not_end_the_membership(
+    client: Client, topic: str
+) -> None:
+    committed: list[int] = []
+
+    async def revoked(topic: str, partition: int) -> None:
+        committed.append(await offsets(client, topic))
+        raise KeyError("a mistake of the application")
+
+    seen: list[int] = []
+    async with client.group(topic, [topic], on_revoked=revoked) as group:
+        await read(group, seen, 10)
+    assert committed == [10] * PARTITIONS
+    assert await offsets(client, topic) == 10
