@@ -12,6 +12,7 @@ from docstore.client.client import Client as AsyncClient
 from docstore.client.consumer import ReadRecord
 from docstore.client.documents import Document
 from docstore.client.feed import Change, Changes
+from docstore.client.groups import PartitionCallback
 from docstore.client.membership import Callback
 from docstore.client.portal import Found, Opened
 from docstore.model.tokens import Token
@@ -136,6 +137,10 @@ class Client(Opened[AsyncClient]):
         session_s: float | None = None,
         instance: str = "",
         capacity: int = 1,
+        max_poll_s: float | None = None,
+        on_acquired: PartitionCallback | None = None,
+        on_revoked: PartitionCallback | None = None,
+        on_fenced: PartitionCallback | None = None,
     ) -> ConsumerGroup:
         """Return a member that reads topics, for `with`; arguments as of `ConsumerGroup`."""
         return ConsumerGroup(
@@ -149,6 +154,10 @@ class Client(Opened[AsyncClient]):
                 session_s=session_s,
                 instance=instance,
                 capacity=capacity,
+                max_poll_s=max_poll_s,
+                on_acquired=on_acquired,
+                on_revoked=on_revoked,
+                on_fenced=on_fenced,
             ),
         )
 

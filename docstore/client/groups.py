@@ -13,14 +13,14 @@ that its claim returned; after that claim, the group rejects commits of the memb
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from docstore.client.consumer import ReadOptions, ReadRecord, consume
 from docstore.client.errors import ClientError, RequestFailed, is_passing
 from docstore.client.group_offsets import PAUSE_S, GroupOffsets, PartitionReading, is_recreated
 from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
+from docstore.client.telling import call_back
 from docstore.ownership.by_induction import Acquired, Event, Revoked
 from docstore.services.group_document import GROUPS
 
@@ -28,6 +28,14 @@ PartitionCallback = Callable[[str, int], Awaitable[None] | None]
 COMMIT_S = 5.0
 QUIET_S = 0.5
 """Seconds without a record after which a reader that stops at the end looks whether it is there."""
+
+
+class _Calls(NamedTuple):
+    """Functions of the application that are told of partitions."""
+
+    acquired: PartitionCallback | None
+    revoked: PartitionCallback | None
+    fenced: PartitionCallback | None
 
 
 class ConsumerGroup(GroupMembership):
@@ -57,11 +65,10 @@ class ConsumerGroup(GroupMembership):
         member that reads it commits the offset. commit_s: interval between commits; each is a
         version of a document, which history keeps.
 
-        max_poll_s: seconds to process a record; later the process leaves the group, which raises
-        GroupEnded at its next request for a record, and another member gets the record. on_acquired
-        is called with topic and partition before the first record of a partition. on_revoked:
-        after the last one is processed, before another member may read on.
-        on_fenced: where another member may read already. They may be coroutines.
+        max_poll_s: seconds to process a record. A process that takes longer leaves the group, and
+        its next request raises GroupEnded. on_acquired, on_revoked, on_fenced: called with topic
+        and partition before the first record, after the last one, and where another member may
+        read already.
         """
         asked: dict[str, Any] = {"topics": sorted(topics)}
         if session_s is not None:
@@ -81,10 +88,9 @@ class ConsumerGroup(GroupMembership):
         self._was_processed = asyncio.Event()
         self._problem: Exception | None = None
         self._max_poll_s = max_poll_s
-        self._polled_s = 0.0
-        """Time at which the application got its record."""
-        self._why_late = ""
-        self._callers = {"acquired": on_acquired, "revoked": on_revoked, "fenced": on_fenced}
+        self._polled_s, self._why_late = 0.0, ""
+        """Time at which the application got its record; error where it took too long."""
+        self._calls = _Calls(on_acquired, on_revoked, on_fenced)
 
     @property
     def calls_back(self) -> bool:
@@ -211,7 +217,7 @@ class ConsumerGroup(GroupMembership):
                 topic, _, number = self.member.name_of(event.partition).rpartition("/")
                 reading = PartitionReading(topic, int(number), event.partition, event.token)
                 self._readings[event.partition] = reading
-                await self._tell("acquired", reading)
+                await call_back(self._calls.acquired, reading.topic, reading.partition)
                 reading.task = asyncio.get_running_loop().create_task(self._read(reading))
             return
         if reading is None:
@@ -220,23 +226,14 @@ class ConsumerGroup(GroupMembership):
             reading.stop()
             while self._busy is reading:
                 await self._was_processed.wait()
-            await self._tell("revoked", reading)
+            await call_back(self._calls.revoked, reading.topic, reading.partition)
             with contextlib.suppress(ClientError):  # Otherwise the records are delivered again.
                 await self._offsets.commit([reading])
-            self._forget(reading)
+            _forget(self._readings, reading)
         elif event.why != "silent":
             reading.stop()
-            self._forget(reading)
-            await self._tell("fenced", reading)
-
-    async def _tell(self, event: str, reading: PartitionReading) -> None:
-        call = self._callers[event]
-        if call is not None:
-            await self.call_back(partial(call, reading.topic, reading.partition))
-
-    def _forget(self, reading: PartitionReading) -> None:
-        if self._readings.get(reading.place) is reading:
-            del self._readings[reading.place]
+            _forget(self._readings, reading)
+            await call_back(self._calls.fenced, reading.topic, reading.partition)
 
     async def _read(self, reading: PartitionReading) -> None:
         """Claim the partition and read it from there; retry errors that pass."""
@@ -279,6 +276,11 @@ class ConsumerGroup(GroupMembership):
             await asyncio.sleep(self._commit_s)
             with contextlib.suppress(ClientError):  # The next commit includes this one.
                 await self.commit()
+
+
+def _forget(readings: dict[int, PartitionReading], reading: PartitionReading) -> None:
+    if readings.get(reading.place) is reading:
+        del readings[reading.place]
 
 
 def _is_anothers(error: ClientError) -> bool:

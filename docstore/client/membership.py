@@ -7,17 +7,16 @@ callbacks and reader, at once. A process that leaves announces it only then.
 
 import asyncio
 import contextlib
-import inspect
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Self
 
 from docstore.client.boot_clock import drop_in_child
 from docstore.client.errors import ClientError
 from docstore.client.member_driver import JOIN_S, LEAVE_S, MemberDriver
 from docstore.client.requests import Requests
+from docstore.client.telling import call_back
 from docstore.ownership.by_induction import Event
 from docstore.services.group_document import MemberDetails
 from docstore.sessions.member import GroupMember
@@ -178,16 +177,4 @@ class GroupMembership:
 
     async def happened(self, event: Event) -> None:
         """Handle an event before it is acknowledged."""
-        callback = self._callbacks.get(type(event).__name__)
-        if callback is not None:
-            await self.call_back(partial(callback, event))
-
-    async def call_back(self, call: Callable[[], Awaitable[None] | None]) -> None:
-        """Call a function of the application, which must not end the membership by an error."""
-        try:
-            result = call()
-            if inspect.isawaitable(result):
-                await result
-        except Exception as error:  # noqa: BLE001 - the event loop's handler reports it
-            context = {"message": f"a callback failed: {call}", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+        await call_back(self._callbacks.get(type(event).__name__), event)

@@ -19,6 +19,21 @@ EVENTS_MAX = 1_000
 """Events kept for a reader; beyond that the oldest are dropped."""
 
 
+async def call_back(
+    callback: Callable[..., Awaitable[None] | None] | None, *arguments: Any
+) -> None:
+    """Call a function of the application, if there is one; the event loop reports its errors."""
+    if callback is None:
+        return
+    try:
+        result = callback(*arguments)
+        if inspect.isawaitable(result):
+            await result
+    except Exception as error:  # noqa: BLE001 - it must not end the delivery of events
+        context = {"message": f"the callback for {arguments} failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+
+
 class Telling:
     """Delivers the events of one holder in order, to callbacks or to a reader of one loop."""
 
@@ -65,14 +80,7 @@ class Telling:
     async def call(self) -> None:
         """Call the callbacks until the end; log an exception of a callback and continue."""
         async for event in self.events():
-            callback = self._callbacks.get(type(event))
-            try:
-                answer = None if callback is None else callback(event)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception as error:  # noqa: BLE001 - It is reported.
-                context = {"message": f"the callback for {event} failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
+            await call_back(self._callbacks.get(type(event)), event)
 
     async def events(self) -> AsyncGenerator[Any, None]:
         """Yield events until the end. Raises RuntimeError if they have a reader already."""
