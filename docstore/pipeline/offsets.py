@@ -18,7 +18,8 @@ EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_IN_JSON, LATEST_IN_JSON = -2, -1
 """Values in an option that is JSON, as in Spark's format for Kafka."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-STARTING, ENDING, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
+STARTING, ENDING = "startingOffsets", "endingOffsets"
+SINCE, UNTIL = "startingTimestamp", "endingTimestamp"
 OF = "of"
 
 Given = Mapping[int, int]
@@ -54,14 +55,15 @@ def check(options: Options) -> None:
         raise ValueError(
             f'docstore: {ENDING} must be latest or offsets by partition, such as {{"0": 123}}'
         )
-    if options.text(STARTING) and options.text(SINCE):
-        raise ValueError(f"docstore: give {STARTING} or {SINCE}, not both")
-    instant_us(options)
+    for offset, instant in ((STARTING, SINCE), (ENDING, UNTIL)):
+        if options.text(offset) and options.text(instant):
+            raise ValueError(f"docstore: give {offset} or {instant}, not both")
+        instant_us(options, instant)
 
 
-def instant_us(options: Options) -> int | None:
-    """Return the option startingTimestamp in microseconds since 1970, None without it."""
-    text = options.text(SINCE)
+def instant_us(options: Options, name: str) -> int | None:
+    """Return an option that is a time in microseconds since 1970, None without it."""
+    text = options.text(name)
     if not text:
         return None
     if text.isascii() and text.isdecimal():
@@ -72,7 +74,7 @@ def instant_us(options: Options) -> int | None:
         at = None
     if at is None or at.tzinfo is None:
         raise ValueError(
-            f"docstore: {SINCE} must be a time with its zone, such as 2026-11-20T19:00:00Z, or"
+            f"docstore: {name} must be a time with its zone, such as 2026-11-20T19:00:00Z, or"
             f" milliseconds since 1970; got {quoted(text)}"
         )
     return max(0, (at - EPOCH) // timedelta(microseconds=1))
@@ -104,7 +106,7 @@ def insist_on_order(options: Options, topic: TopicState, after: Offsets, until: 
             raise ValueError(
                 f"docstore: {ENDING}: partition {number} of {topic.name} would "
                 f"end at {end}, before its start {first}; give a smaller "
-                f"{STARTING}"
+                f"{STARTING} or {SINCE}"
             )
 
 

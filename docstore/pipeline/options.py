@@ -31,7 +31,8 @@ WRITE = (
     " jobId batchId batchRows checkpointLocation commit foreignLinks onRepeat replaceWhere"
 ).split()
 STREAM = (
-    "columns keyAs valueAs startingOffsets endingOffsets startingTimestamp failOnDataLoss"
+    "columns keyAs valueAs startingOffsets endingOffsets startingTimestamp endingTimestamp"
+    " failOnDataLoss subscribe subscribePattern"
     " maxOffsetsPerTrigger maxRecordsPerPartition jobId batchId batchRows checkpointLocation"
 ).split()
 

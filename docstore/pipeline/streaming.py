@@ -1,13 +1,13 @@
-"""Read the records of a topic: the readers behind `format("docstore.stream")`.
+"""Read the records of topics: the readers behind `format("docstore.stream")`.
 
 An offset of Spark is the next offset of each partition. The latest one is the committed end, from
-one page of the topic. A batch is a range of each partition, fixed when its end is chosen, and its
+the page of each topic. A batch is a range of each partition, fixed when its end is chosen, and its
 tasks depend on its ends only: a batch that is run again has the same records.
 
 Source: Spark's format for Kafka. Options with its names have its meanings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from docstore.pipeline import offsets
+from docstore.pipeline import offsets, subscribing
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.fetching import BEYOND, Range, RecordsLost, blocks, fetch
 from docstore.pipeline.group_client import GroupError
@@ -28,6 +28,7 @@ from docstore.pipeline.offsets import EARLIEST, LATEST, Offsets
 from docstore.pipeline.options import Options
 from docstore.pipeline.planning import fair
 from docstore.pipeline.record_columns import RecordColumns, schema_of
+from docstore.pipeline.subscribing import alone, topics_of
 from docstore.pipeline.topics import (
     RETRIES,
     TIMEOUT_MS,
@@ -43,16 +44,15 @@ RECORDS_PER_TASK = 250_000
 def check(options: Options) -> None:
     """Raise ValueError for wrong options, before a node is asked."""
     assert options.urls
-    assert options.topic
+    subscribing.check(options)
     schema_of(options)
-    offsets.check(options)
     options.flag("failOnDataLoss", default=True)
     options.number("maxOffsetsPerTrigger", 0)
     options.number("maxRecordsPerPartition", RECORDS_PER_TASK, 1)
 
 
-Ends = tuple[Offsets, Offsets]
-"""(start, end) of a bounded read, as offsets."""
+Ends = Mapping[str, tuple[Offsets, Offsets]]
+"""(start, end) of a bounded read, as offsets, for each topic."""
 
 
 def ends_of(options: Options) -> Ends | Exception:
@@ -62,19 +62,34 @@ def ends_of(options: Options) -> Ends | Exception:
     whether the read is bounded.
     """
     try:
-        topic = whole_topic(options)
-        after, until = _beginning(options, topic, EARLIEST), offsets.ending(options, topic)
-        offsets.insist_on_order(options, topic, after, until)
-        return after, until
+        return {name: _ends(each) for name, each in topics_of(options).items()}
     except (PipelineError, OSError, ValueError) as error:
         return error
 
 
+def _ends(options: Options) -> tuple[Offsets, Offsets]:
+    topic = whole_topic(options)
+    after, until = _beginning(options, topic, EARLIEST), _ending(options, topic)
+    offsets.insist_on_order(options, topic, after, until)
+    return after, until
+
+
 def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
     """Return the offsets at which to begin, by offset or by time."""
-    instant_us = offsets.instant_us(options)
+    instant_us = offsets.instant_us(options, offsets.SINCE)
     if instant_us is None:
         return offsets.starting(options, topic, default)
+    return _at(options, topic, instant_us)
+
+
+def _ending(options: Options, topic: TopicState) -> Offsets:
+    """Return the offsets at which to end, by offset or by time."""
+    instant_us = offsets.instant_us(options, offsets.UNTIL)
+    return offsets.ending(options, topic) if instant_us is None else _at(options, topic, instant_us)
+
+
+def _at(options: Options, topic: TopicState, instant_us: int) -> Offsets:
+    """Return the first batches that are not older than an instant, or else the ends."""
     everything = _ranges(options, topic, offsets.earliest(topic), offsets.latest(topic))
     found = [fetch(each, f"@{instant_us}", bytes_max=1).first for each in everything]
     return Offsets(topic.incarnation, tuple(found))
@@ -122,7 +137,11 @@ class RecordsReader(_Records, DataSourceReader):
         self._ends = ends
 
     def partitions(self) -> Sequence[InputPartition]:
-        return tasks(self._options, *self._ends)
+        return [
+            task
+            for name, ends in self._ends.items()
+            for task in tasks(alone(self._options, name), *ends)
+        ]
 
 
 def tasks(options: Options, after: Offsets, until: Offsets) -> list[InputPartition]:
@@ -158,16 +177,20 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
     """Reads records as they are committed."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.refuse("a stream has no end", offsets.ENDING)
+        for name in (offsets.ENDING, offsets.UNTIL):
+            options.refuse("a stream has no end", name)
         super().__init__(options, schema)
-        self._first: Offsets | None = None
-        self._target: TopicState | None = None
+        self._first: dict[str, Offsets] | None = None
+        self._target: dict[str, TopicState] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset at which a query without a checkpoint begins; the same at each call."""
         if self._first is None:
-            self._first = _beginning(self._options, whole_topic(self._options), LATEST)
-        return self._first.to_json()
+            topics = topics_of(self._options).items()
+            self._first = {
+                name: _beginning(each, whole_topic(each), LATEST) for name, each in topics
+            }
+        return subscribing.to_json(self._options, self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         rows = self._options.number("maxOffsetsPerTrigger", 0)
@@ -176,23 +199,49 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch: all committed records, or each partition's share.
 
-        Raises RecordsLost if the topic was recreated, or ends before the offset of the query.
+        Raises RecordsLost if a topic was recreated or deleted, or ends before the offset of the
+        query.
         """
-        topic = self._target or topic_now(self._options)
-        after = Offsets.from_json(start)
-        if not _is_same(self._options, after, topic):
-            after = Offsets(topic.incarnation, ())
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        known = subscribing.from_json(self._options, start)
+        topics = self._target or _now(self._options)
+        self._insist_on_all(known, topics)
+        after = {name: self._after(topic, known.get(name)) for name, topic in topics.items()}
+        places = [
+            (topic, number, after[name].at(number))
+            for name, topic in topics.items()
+            for number in range(len(topic.partitions))
+        ]
+        # A topic that is new to the query begins with the next batch, so that its tasks depend on
+        # offsets only.
         ends = [
-            self._end(topic, number, after.at(number)) for number in range(len(topic.partitions))
+            self._end(*each) if each[0].name in known else each[0].partitions[each[1]].base
+            for each in places
         ]
-        lags = [max(0, end - after.at(number)) for number, end in enumerate(ends)]
-        # A log that has lost its end is read from its new end on.
-        found = [
-            min(end, after.at(number)) + taken
-            for number, (end, taken) in enumerate(zip(ends, fair(lags, rows), strict=True))
-        ]
-        return Offsets(topic.incarnation, tuple(found)).to_json()
+        lags = [max(0, end - at) for end, (_, _, at) in zip(ends, places, strict=True)]
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        found: dict[str, list[int]] = {name: [] for name in topics}
+        for (topic, _, at), end, taken in zip(places, ends, fair(lags, rows), strict=True):
+            # A log that has lost its end is read from its new end on.
+            found[topic.name].append(max(0, min(end, at)) + taken)
+        ended = {
+            name: Offsets(topics[name].incarnation, tuple(each)) for name, each in found.items()
+        }
+        return subscribing.to_json(self._options, ended)
+
+    def _insist_on_all(self, known: Iterable[str], topics: Mapping[str, TopicState]) -> None:
+        """Raise RecordsLost if a topic is gone, unless the options permit losses."""
+        gone = next((name for name in known if name not in topics), None)
+        if gone is not None and self._options.flag("failOnDataLoss", default=True):
+            raise RecordsLost(
+                f"docstore: {gone} was deleted, or does not match any more; to continue without it"
+                ' use option("failOnDataLoss", "false")'
+            )
+
+    def _after(self, topic: TopicState, known: Offsets | None) -> Offsets:
+        if known is None:
+            return offsets.earliest(topic)
+        is_same = _is_same(self._options, known, topic)
+        return known if is_same else Offsets(topic.incarnation, ())
 
     def _end(self, topic: TopicState, number: int, after: int) -> int:
         """Return the end of a partition for a query that has read up to `after`.
@@ -208,7 +257,7 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
     def _is_lost(self, topic: TopicState, number: int, after: int) -> bool:
         """Say whether a leader that knows its end has fewer records than `after`."""
         here = Offsets(topic.incarnation, tuple(after for _ in topic.partitions))
-        asked = _ranges(self._options, topic, here, here)[number]
+        asked = _ranges(alone(self._options, topic.name), topic, here, here)[number]
         try:
             fetch(asked, str(after), bytes_max=1)
         except GroupError as error:
@@ -223,13 +272,24 @@ class RecordsStreamReader(_Records, DataSourceStreamReader, SupportsTriggerAvail
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end of this run: later records are for the next run."""
-        self._target = whole_topic(self._options)
+        topics = topics_of(self._options).items()
+        self._target = {name: whole_topic(each) for name, each in topics}
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return offsets.latest(topic_now(self._options)).to_json()
+        latest = {name: offsets.latest(each) for name, each in _now(self._options).items()}
+        return subscribing.to_json(self._options, latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return tasks(self._options, Offsets.from_json(start), Offsets.from_json(end))
+        after = subscribing.from_json(self._options, start)
+        return [
+            task
+            for name, until in subscribing.from_json(self._options, end).items()
+            for task in tasks(alone(self._options, name), after.get(name, until), until)
+        ]
 
     def stop(self) -> None:
         """Do nothing."""
+
+
+def _now(options: Options) -> dict[str, TopicState]:
+    return {name: topic_now(each) for name, each in topics_of(options).items()}

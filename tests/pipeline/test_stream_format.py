@@ -83,6 +83,55 @@ def test_a_table_begins_and_ends_where_it_is_told(topic: Topic) -> None:
     assert topic.read(startingOffsets="latest").count() == 0
 
 
+def subscribed(topic: Topic, reader: Any, **options: Any) -> Any:
+    """Read or follow topics that options name."""
+    url = ",".join(topic.cluster.urls)
+    return reader.format("docstore.stream").options(url=url, **options).load()
+
+
+def test_a_time_ends_a_table_where_it_begins_the_next(topic: Topic) -> None:
+    topic.post(flights(100))
+    middle = topic.read().agg(F.max("timestamp")).first()[0].astimezone(UTC)
+    topic.post(flights(100, 100))
+    at = (middle + timedelta(microseconds=1)).isoformat()
+    assert numbers(topic.read(endingTimestamp=at)) == list(range(100))
+    assert numbers(topic.read(startingTimestamp=at)) == list(range(100, 200))
+    assert numbers(topic.read(endingTimestamp="2100-01-01T00:00:00Z")) == list(range(200))
+    with pytest.raises(PySparkException, match="before its start"):
+        topic.read(startingTimestamp=at, endingTimestamp="1000").count()
+
+
+def test_several_topics_are_one_table_and_one_stream(topic: Topic, scratch: Path) -> None:
+    one, other = (Topic.of(topic.spark, topic.cluster, f"{topic.name}-{n}") for n in range(2))
+    pattern = f"{topic.name}-\\d"
+    asked = {"subscribePattern": pattern, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 90}
+    topic.post(flights(7, 5_000))  # It does not match.
+    one.post(flights(100))
+    other.post(flights(100, 100))
+    both = subscribed(topic, topic.spark.read, subscribe=f"{one.name},{other.name}")
+    assert numbers(both) == list(range(200))
+    places = both.select("topic", "partition", "offset").distinct()
+    assert (places.count(), places.select("topic").distinct().count()) == (200, 2)
+    ends = json.dumps({one.name: {"0": 0, "1": 0, "2": 0}})
+    some = subscribed(topic, topic.spark.read, subscribePattern=pattern, endingOffsets=ends)
+    assert numbers(some) == list(range(100, 200))
+    stream = subscribed(topic, topic.spark.readStream, **asked)
+    progress = once(stream, scratch).recentProgress
+    assert [each["numInputRows"] for each in progress][:3] == [90, 90, 20]
+    late = Topic.of(topic.spark, topic.cluster, f"{topic.name}-2")
+    late.post(flights(100, 200))
+    one.post(flights(50, 300))
+    once(subscribed(topic, topic.spark.readStream, **asked), scratch)
+    assert numbers(topic.spark.read.parquet(str(scratch / "out"))) == list(range(350))
+    late.group.json("DELETE", late.path)
+    with pytest.raises(PySparkException, match="was deleted, or does not match"):
+        once(subscribed(topic, topic.spark.readStream, **asked), scratch)
+    asked["failOnDataLoss"] = "false"
+    one.post(flights(10, 350))
+    once(subscribed(topic, topic.spark.readStream, **asked), scratch)
+    assert numbers(topic.spark.read.parquet(str(scratch / "out"))) == list(range(360))
+
+
 def test_a_stream_that_is_restarted_has_every_record_once(topic: Topic, scratch: Path) -> None:
     asked = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 200}
     topic.post(flights(450))

@@ -23,6 +23,7 @@ from docstore.pipeline.options import Options
 from docstore.pipeline.planning import fair
 from docstore.pipeline.producing import TaskAttempt, check_columns
 from docstore.pipeline.source import ChangesSource, DocstoreSource, RecordsSource
+from docstore.pipeline.subscribing import from_json, to_json, topics_of
 from docstore.pipeline.topics import NoLeader, Partition, TopicState, whole_topic
 
 URL = "http://127.0.0.1:1"
@@ -48,6 +49,19 @@ TOPIC = TopicState(
         ({"startingTimestamp": "yesterday"}, "must be a time with its zone"),
         ({"startingTimestamp": "2026-11-20T19:00:00"}, "must be a time with its zone"),
         ({"startingTimestamp": "0", "startingOffsets": "latest"}, "not both"),
+        ({"endingTimestamp": "0", "endingOffsets": "latest"}, "not both"),
+        ({"endingTimestamp": "noon"}, "endingTimestamp must be a time with its zone"),
+        ({"subscribe": "flights"}, "give one of path and subscribe, not both"),
+        ({"path": "", "subscribePattern": "("}, "subscribePattern must be a regular expression"),
+        (
+            {"path": "", "subscribe": "a", "startingOffsets": '{"0": 1}'},
+            "offsets by topic and partition",
+        ),
+        ({"path": "", "subscribe": "a", "startingOffsets": '{"b": {"0": 1}}'}, "not subscribed to"),
+        (
+            {"path": "", "subscribePattern": "a.*", "endingOffsets": '{"ab": {"x": 1}}'},
+            "endingOffsets must be earliest, latest or offsets by partition",
+        ),
         ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger must be a whole number"),
         ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition must be a whole number from 1"),
@@ -107,7 +121,8 @@ def test_offsets_are_words_or_numbers_and_what_is_left_out_is_all_there_is() -> 
     ],
 )
 def test_a_time_is_exact_to_the_microsecond(given: str, us: int) -> None:
-    assert instant_us(options(startingTimestamp=given)) == us
+    for name in ("startingTimestamp", "endingTimestamp"):
+        assert instant_us(options(**{name: given}), name) == us
 
 
 @pytest.mark.parametrize(
@@ -165,6 +180,22 @@ def test_offsets_come_back_from_a_checkpoint_and_know_partitions_that_came_later
     here = Offsets("018f", tuple(range(12)))
     assert Offsets.from_json(here.to_json()) == here
     assert (here.at(11), here.at(12)) == (11, 0)
+
+
+def test_offsets_of_several_topics_have_their_names() -> None:
+    some = options(url=URL, subscribe="flights, delays", startingOffsets='{"delays": {"0": 4}}')
+    topics = topics_of(some)
+    assert [each.topic for each in topics.values()] == list(topics) == ["flights", "delays"]
+    assert topics["flights"].text("startingOffsets") == ""
+    assert starting(topics["delays"], TOPIC, "latest").next == (4, 0)
+    here = {"flights": Offsets("018f", (1, 2)), "of": Offsets("017a", (3,))}
+    assert from_json(some, to_json(some, here)) == here
+    one = options(url=URL, path="flights")
+    assert to_json(one, {"flights": here["flights"]}) == here["flights"].to_json()
+    with pytest.raises(ValueError, match="the checkpoint is of a query on other topics"):
+        from_json(some, here["flights"].to_json())
+    with pytest.raises(ValueError, match="the checkpoint is of a query on other topics"):
+        from_json(one, to_json(some, here))
 
 
 def test_a_bound_is_shared_by_lag_and_none_is_all() -> None:
