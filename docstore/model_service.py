@@ -37,14 +37,14 @@ class ModelService(Service):
     model: ClassVar[type[BaseModel]]
     """The model of the states."""
 
-    def load(self, state: State) -> Any:
+    def from_state(self, state: State) -> Any:
         """Return the model of a state, or raise Refused with the first error of each member."""
         try:
             return self.model.model_validate(state)
         except ValidationError as error:
             raise Refused(422, _why(error)) from None
 
-    def dump(self, made: Any) -> State:
+    def to_state(self, made: Any) -> State:
         """Return the state of a model, by the aliases of its members."""
         if not isinstance(made, BaseModel):
             raise TypeError(f"a handler must return a model or a dict; got {type(made).__name__}")
@@ -52,7 +52,7 @@ class ModelService(Service):
 
     def check(self, state: State) -> None:
         """Raise Refused for a state that does not fit the model."""
-        self.load(state)
+        self.from_state(state)
 
 
 def _why(error: ValidationError) -> str:

@@ -34,15 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from docstore.model import json, patch
-from docstore.model.agenda import (
-    NAME_LENGTH_MAX,
-    PERIOD_US_MIN,
-    RECORD,
-    TIMERS_MAX,
-    WEBHOOK,
-    Plan,
-    Timer,
-)
+from docstore.model.agenda import RECORD, WEBHOOK, Plan, Timer
 from docstore.model.paths import RESERVED, canonical_link
 from docstore.model.service import LEVEL_3, METHODS, Method, Refusal, State
 
@@ -138,7 +130,7 @@ class Request:
     @property
     def timers(self) -> Mapping[str, Timer]:
         """Return the timers of the document by name, with those that the handler has started."""
-        return self._plan().timers
+        return dict(self._plan().timers)
 
     def start_timer(self, name: str, *, after_s: float | None = None, every_s: float = 0.0) -> None:
         """Start a timer, or start it anew; `on_timer` runs when it is due.
@@ -146,17 +138,11 @@ class Request:
         after_s: seconds from now. every_s: period; 0 for once. Without `after_s` the first time is
         one period from now.
         """
-        plan, every_us = self._plan(), round(every_s * 1e6)
-        if not 0 < len(name) <= NAME_LENGTH_MAX:
-            raise ValueError(f"name must have 1 to {NAME_LENGTH_MAX} characters; got {name!r}")
-        if every_us and every_us < PERIOD_US_MIN:
-            raise ValueError(f"every_s must be at least {PERIOD_US_MIN / 1e6}; got {every_s}")
-        if after_s is None and not every_us:
+        if after_s is None and not every_s:
             raise ValueError("after_s or every_s must be given")
-        if name not in plan.timers and len(plan.timers) >= TIMERS_MAX:
-            raise ValueError(f"a document must have at most {TIMERS_MAX} timers")
-        delay_us = every_us if after_s is None else round(max(0.0, after_s) * 1e6)
-        plan.timers[name] = Timer(name, self.now_us + delay_us, every_us)
+        delay_s = every_s if after_s is None else max(0.0, after_s)
+        due_us = self.now_us + round(delay_s * 1e6)
+        self._plan().start(Timer(name, due_us, round(every_s * 1e6)))
 
     def stop_timer(self, name: str) -> None:
         """Stop a timer, if the document has it."""
@@ -176,9 +162,13 @@ class Request:
             case Record(topic, value, key, headers):
                 key = self.link if key is None else key
                 record = {"key": key, "value": value, "headers": dict(headers)}
+                if not all(isinstance(text, str) for text in (key, *headers, *headers.values())):
+                    raise TypeError("the key, and the names and values of headers, must be texts")
                 plan.add(RECORD, topic, _dumped(record))
             case Webhook(url, body):
                 plan.add(WEBHOOK, url, _dumped(body))
+            case _:
+                raise TypeError(f"effect must be a Change, a Record or a Webhook; got {effect!r}")
 
     def _plan(self) -> Plan:
         if self.plan is None:
@@ -214,8 +204,8 @@ class Service:
     """The `documentKind` of its documents; "": derived from the path."""
 
     revision: ClassVar[int] = 1
-    """Number to increase whenever a declared attribute changes: all those above `on_create`. The
-    greatest revision of any node applies to the whole group."""
+    """Number to increase whenever a declared attribute changes: all those above `on_create`, but
+    for `webhook_secret`. The greatest revision of any node applies to the whole group."""
 
     upgrades: ClassVar[Mapping[int, Callable[[State], State]]] = {}
     """Revision -> function that turns a state of the revision before into one of this revision.
@@ -285,11 +275,11 @@ class Service:
         """
         return UNCHANGED
 
-    def load(self, state: State) -> Any:
+    def from_state(self, state: State) -> Any:
         """Return the object that the handlers get for a state: the state itself, or a model."""
         return state
 
-    def dump(self, made: Any) -> State:
+    def to_state(self, made: Any) -> State:
         """Return the state of an object that a handler has returned."""
         state: State = made
         return state

@@ -138,7 +138,10 @@ class AgendaDriver(Stepping[AgendaEvent, Post | GiveUp]):
 
     async def _append(self, link: str, effect: Effect) -> tuple[int, str]:
         """Append a record, as a producer of the document: its epoch is the number of the effect."""
-        posted = from_json(json.load(effect.body))
+        try:
+            posted = from_json(json.load(effect.body))
+        except ValueError as error:
+            return 400, str(error)
         topic = await self._streams.topic(effect.target, TIMEOUT_S)
         partition = partition_of(posted.key or b"", topic.partitions)
         sent = ProduceRequest(

@@ -26,8 +26,10 @@ SETTLE: Final = "settle"
 TIMERS_MAX = 16
 EFFECTS_MAX, EFFECT_BYTES_MAX = 64, 64 << 10
 """Greatest number and total size of the effects of a document that are not settled."""
-NAME_LENGTH_MAX = 64
+NAME_BYTES_MAX, TARGET_BYTES_MAX = 64, 4096
 PERIOD_US_MIN = 100_000
+FUTURE_US_MAX = 8_836_000_000_000_000
+"""About the year 2250, in microseconds since 1970."""
 CATCH_UP_MAX = 1_000
 """Most due times of a periodic timer that are made up for; older ones are skipped."""
 
@@ -125,8 +127,21 @@ class Plan:
         if (later := following(timer, now_us)) is not None:
             self.timers[timer.name] = later
 
+    def start(self, timer: Timer) -> None:
+        """Start a timer, or start it anew. Raises ValueError for a malformed one."""
+        name, due_us, every_us = timer
+        _check_text("name", name, NAME_BYTES_MAX)
+        if every_us and not PERIOD_US_MIN <= every_us <= FUTURE_US_MAX:
+            raise ValueError(f"every_s must be {PERIOD_US_MIN / 1e6} or more; got {every_us / 1e6}")
+        if not 0 <= due_us <= FUTURE_US_MAX:
+            raise ValueError(f"a timer must be due before the year 2250; got {due_us}")
+        if name not in self.timers and len(self.timers) >= TIMERS_MAX:
+            raise ValueError(f"a document must have at most {TIMERS_MAX} timers")
+        self.timers[name] = timer
+
     def add(self, kind: str, target: str, body: bytes) -> None:
-        """Add an effect. Raises ValueError for more than a document may ever have."""
+        """Add an effect. Raises ValueError for a malformed one, or more than there may ever be."""
+        _check_text("topic or URL", target, TARGET_BYTES_MAX)
         number = self._version * EFFECTS_MAX + len(self.added)
         self.added.append(Effect(number, kind, target, body))
         size = Agenda((), tuple(self.added)).size
@@ -146,6 +161,11 @@ class Plan:
                 f" delivery, and it may have {EFFECTS_MAX} of {EFFECT_BYTES_MAX} bytes: retry later"
             )
         return after
+
+
+def _check_text(what: str, text: Any, bytes_max: int) -> None:
+    if not isinstance(text, str) or not 0 < len(text.encode()) <= bytes_max:
+        raise ValueError(f"{what} must be a text of 1 to {bytes_max} bytes; got {text!r}")
 
 
 def packed_agenda(agenda: Agenda | None) -> Sequence[Any]:

@@ -205,7 +205,7 @@ class AuthoredService(WithAuthor):
         name = _handler(method, before)
         is_own, sent = name in self._own, body
         if is_own and method in ("POST", "PUT"):
-            body = author.load(body)
+            body = author.from_state(body)
         if before is None:
             made = author.on_create(body, request)
             if isinstance(made, Unchanged):
@@ -221,7 +221,7 @@ class AuthoredService(WithAuthor):
     def _loaded(self, state: State) -> Any:
         """Return the object for a stored state; that it fits no more is a failure of the class."""
         try:
-            return self._author.load(state)
+            return self._author.from_state(state)
         except Refusal as refused:
             raise ValueError(f"the stored state does not fit: {refused.detail}") from refused
 
@@ -253,7 +253,7 @@ class AuthoredService(WithAuthor):
             return self._stamped(head.state) if head.is_upgraded else None
         if isinstance(made, dict):
             return self._stamped(_state(handler, made))
-        state = _state(handler, self._author.dump(made))
+        state = _state(handler, self._author.to_state(made))
         # A model without a member for it must not make a document live for ever.
         if EXPIRY in head.state:
             state.setdefault(EXPIRY, head.state[EXPIRY])

@@ -198,7 +198,18 @@ REQUEST = Request(method="PUT", link=LINK, version=1, now_us=NOW_US)
     ("wrong", "why"),
     [
         (lambda: REQUEST.start_timer("", after_s=1), "name"),
+        (lambda: REQUEST.start_timer("\ud800", after_s=1), "surrogates"),
+        (lambda: REQUEST.start_timer(b"x", after_s=1), "name"),  # type: ignore[arg-type]
+        (lambda: REQUEST.start_timer("x", after_s=1e30), "2250"),
+        (lambda: REQUEST.start_timer("x", after_s=float("inf")), "infinity"),
+        (lambda: REQUEST.start_timer("x", after_s=1, every_s=1e30), "every_s"),
         (lambda: REQUEST.start_timer("x"), "after_s"),
+        (lambda: REQUEST.after_commit(Record(7, "x")), "text of 1"),  # type: ignore[arg-type]
+        (lambda: REQUEST.after_commit(Record("\ud800", "x")), "surrogates"),
+        (lambda: REQUEST.after_commit(Record("t", "x", key=7)), "key"),  # type: ignore[arg-type]
+        (lambda: REQUEST.after_commit(Record("t", "x", headers={"a": 1})), "header"),  # type: ignore[dict-item]
+        (lambda: REQUEST.after_commit(Webhook("", {})), "text of 1"),
+        (lambda: REQUEST.after_commit("x"), "effect"),  # type: ignore[arg-type]
         (lambda: REQUEST.start_timer("x", every_s=0.01), "every_s"),
         (lambda: REQUEST.after_commit(Change("PUT", "/core/topics/x", {})), "link"),
         (lambda: REQUEST.after_commit(Change("PUT", "/a", {})), "link"),
