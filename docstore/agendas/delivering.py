@@ -87,8 +87,11 @@ class Delivering:
         self._under_way -= 1
         known = self._documents.at(delivering.link, delivering.epoch)
         if known is delivering:
-            if 200 <= status < 300 or self._is_refused(known, effect, status, why):
-                self._delivered(known, effect)
+            if 200 <= status < 300:
+                self._core.counters["effects_delivered"] += 1
+                self._over(known, effect)
+            elif self._is_refused(known, effect, status, why):
+                self._over(known, effect)
             else:
                 self._again(known)
         self._go_on()
@@ -102,9 +105,9 @@ class Delivering:
         self._core.emit(GiveUp(known.link, effect, status, why))
         return True
 
-    def _delivered(self, known: Known, effect: Effect) -> None:
+    def _over(self, known: Known, effect: Effect) -> None:
+        """Go on to the next effect of a document, and have this one removed."""
         core = self._core
-        core.counters["effects_delivered"] += 1
         known.delivered, known.failed_deliveries = effect.number, 0
         known.settles_at = min(known.settles_at, core.now + core.times.settle_s)
         heapq.heappush(self._later, (known.settles_at, known.link, known.epoch))

@@ -55,7 +55,7 @@ def _next_anyway(self: Delivering, known: Known) -> None:
     """Take an effect of unknown outcome for delivered."""
     effect = delivering._next(known)
     assert effect is not None
-    self._delivered(known, effect)
+    self._over(known, effect)
 
 
 def _all(self: Delivering, known: Known) -> int:

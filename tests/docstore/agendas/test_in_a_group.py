@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.subscriptions.signing import secret_of
 from tests.docstore.subscriptions.receiver import receiving
 from tests.docstore.watching import metrics, start_all
 
 SERVICES = ",".join(f"timed_services:{name}" for name in ("Carts", "Clocks", "Ledger", "Orders"))
+KEY = bytes(range(32))
 FLAGS = (
     "--slots", "64", "--service", SERVICES,
     "--callback-hosts", "http://127.0.0.1", "--callback-networks", "127.0.0.0/8",
@@ -28,7 +30,8 @@ def cluster_of(size: int, directory: Path) -> LocalCluster:
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nodes find the services beside this file."""
+    """Let nodes find the services beside this file, and sign their webhooks."""
+    monkeypatch.setenv("ORDERS_SECRET", secret_of(KEY))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
 
@@ -63,7 +66,7 @@ def test_one_node_fires_and_delivers(importable: None, tmp_path: Path) -> None:
 
 
 async def one_node(cluster: LocalCluster) -> None:
-    async with Client(cluster.urls) as client, receiving() as receiver:
+    async with Client(cluster.urls) as client, receiving(KEY) as receiver:
         clock = await client.post("/clocks", {"documentSelfLink": "a", "every": 0.1})
         await client.post("/ledger", {"documentSelfLink": "o"})
         await client.post("/core/streams", {"name": "orders", "partitions": 1})
@@ -76,14 +79,22 @@ async def one_node(cluster: LocalCluster) -> None:
         assert told == list(range(1, 21))
         await receiver.until(lambda: len(receiver.calls) >= 20)
         assert [each["n"] for each in receiver.calls] == told
-        assert len(set(receiver.ids)) == 20
+        assert (len(set(receiver.ids)), receiver.forged) == (20, 0)
         assert await records(client) == {"/orders/o": told}
+        await client.post("/orders", {"documentSelfLink": "without-ledger"})
+        await client.patch("/orders/without-ledger", {})
+        async with asyncio.timeout(20):
+            while "/orders/without-ledger" not in await records(client):
+                await asyncio.sleep(0.05)
         stopped = await client.get("/clocks/a")
         assert found == complete(clock.value["born"], 100_000, found)
     assert stopped.value["stopped"]
     counted = metrics(cluster.nodes[0])
     assert counted["docstore_service_timers"] == 0
-    assert counted["docstore_service_effects_delivered_total"] == 60
+    assert counted["docstore_service_effects_delivered_total"] == 61
+    assert counted["docstore_service_effects_refused_total"] == 1
+    log = (cluster.nodes[0].data / "log.txt").read_text()
+    assert "an effect is refused and given up" in log
 
 
 async def atomic_batches(cluster: LocalCluster) -> None:

@@ -1,5 +1,7 @@
 """Services with timers and effects, as nodes load them."""
 
+import os
+
 from docstore.service import Change, Record, Refused, Request, Service, State, Timer, Webhook
 
 
@@ -27,6 +29,7 @@ class Orders(Service):
 
     path = "/orders"
     kind = "test:Order"
+    webhook_secret = os.environ.get("ORDERS_SECRET", "")
 
     def on_create(self, body: State, request: Request) -> State:
         return {"n": 0, "webhook": body.get("webhook", "")}
