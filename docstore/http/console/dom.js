@@ -9,6 +9,8 @@ const ATTRIBUTES = new Set([
   "aria-label", "aria-live", "role",
 ]);
 
+const ROWS_MAX = 500;
+
 // h("a", {href: "#/group"}, "Group"): an element with attributes, listeners (onClick) and children.
 // A child is text, a number, an element, a list of those, or nothing (null, undefined, false).
 export function h(name, attributes = {}, ...children) {
@@ -35,13 +37,18 @@ export function fill(element, ...children) {
 }
 
 // A table. columns: [heading, cell of a row, class]. nothing: shown in place of an empty table.
-export function table(columns, rows, nothing = "None.") {
+// limit: of rows that are shown; a line says how many more there are.
+export function table(columns, rows, nothing = "None.", limit = ROWS_MAX) {
   if (rows.length === 0) return h("p", { class: "quiet" }, nothing);
   const head = columns.map(([title, , style]) => h("th", { scope: "col", class: style }, title));
   const line = (row) => columns.map(([, cell, style]) => h("td", { class: style }, cell(row)));
-  return wide(h("table", {},
-    h("thead", {}, h("tr", {}, head)),
-    h("tbody", {}, rows.map((row) => h("tr", {}, line(row))))));
+  const hidden = rows.length - limit;
+  return [
+    wide(h("table", {},
+      h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, rows.slice(0, limit).map((row) => h("tr", {}, line(row)))))),
+    hidden > 0 && h("p", { class: "quiet" }, `${hidden.toLocaleString("en")} more are not shown.`),
+  ];
 }
 
 // A frame for a table that may be wider than the screen; keys scroll it once it has the focus.

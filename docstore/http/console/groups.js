@@ -110,7 +110,7 @@ function reset(link, partition, { offset, base, end }) {
   };
   return action("Reset", partition, [
     `The group reads on from there: records before it are skipped, records from it are read again. `
-      + `The partition has ${number(base)} to ${number(end)}.`,
+      + `The partition begins at ${number(base)} and ends at ${number(end)}.`,
     [label, input],
   ], ["Reset", act]);
 }

@@ -4,13 +4,10 @@ import { facts, h, table } from "/core/ui/dom.js";
 import { ask, encoded } from "/core/ui/node.js";
 import { toDocument } from "/core/ui/places.js";
 import { action } from "/core/ui/questions.js";
-import { duration, many, span } from "/core/ui/words.js";
-
-const ATTACHED_SHOWN = 100;
+import { duration, span } from "/core/ui/words.js";
 
 export async function leaseContent(link, found, may) {
   const { attached = [], state, why } = found;
-  const hidden = attached.length - ATTACHED_SHOWN;
   return [
     facts([
       ["state", why ? `${state}: ${why}` : state],
@@ -22,8 +19,7 @@ export async function leaseContent(link, found, may) {
     h("p", { class: "buttons" }, await ending("Revoke", "this lease", [], { link, state, may })),
     h("h2", {}, "Attached documents"),
     table([["document", (each) => h("a", { href: toDocument(each) }, each), "code"]],
-      attached.slice(0, ATTACHED_SHOWN), "No document lives with this lease."),
-    hidden > 0 && h("p", { class: "quiet" }, `${many(hidden, "more document")} not shown.`),
+      attached, "No document lives with this lease."),
   ];
 }
 

@@ -32,8 +32,8 @@ export async function list(place, route, signal) {
     ]);
     if (!signal.aborted) fill(shown, found(link, asked, query, { text, methods, signal }));
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
     fill(shown);
+    if (!(error instanceof Refused)) throw error;
     if (error.status !== 404) return asking.refused(error);
     asking.remove();
     const methods = await methodsOf(DECLARATIONS, signal);

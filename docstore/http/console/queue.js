@@ -7,7 +7,7 @@ import { ask, encoded, page } from "/core/ui/node.js";
 import { nameOf, toHolder, toOwnership } from "/core/ui/places.js";
 import { action, deletion } from "/core/ui/questions.js";
 import { pause } from "/core/ui/refresh.js";
-import { duration, many, number, span } from "/core/ui/words.js";
+import { duration, number, span } from "/core/ui/words.js";
 
 const WAITING_SHOWN = 50;
 // Share of its TTL after which a holder without keep-alives has stopped by its own clock.
@@ -24,7 +24,6 @@ export async function queueContent(link, found, may, signal) {
   const lease = holder?.lease && await page(encoded(holder.lease), signal).catch(() => null);
   const shown = queue.slice(0, WAITING_SHOWN);
   const acts = await Promise.all(shown.map((each) => actsOf(link, found, each, words, may)));
-  const hidden = queue.length - shown.length;
   const value = (each) => line(JSON.stringify(each.value));
   return [
     facts([
@@ -45,8 +44,7 @@ export async function queueContent(link, found, may, signal) {
       ["lease", toLease, "code"],
       ...(shown.some((each) => each.value !== null) ? [["value", value, "code cell"]] : []),
       ["actions", (each) => acts[shown.indexOf(each)]],
-    ], shown, "No candidate waits."),
-    hidden > 0 && h("p", { class: "quiet" }, `${many(hidden, "more candidate")} not shown.`),
+    ], queue, "No candidate waits.", WAITING_SHOWN),
   ];
 }
 
