@@ -5,7 +5,7 @@ import { wholeIn } from "/core/ui/form.js";
 import { ask, encoded, page } from "/core/ui/node.js";
 import { above, nameOf, toOwnership, toStream } from "/core/ui/places.js";
 import { action, deletion } from "/core/ui/questions.js";
-import { duration, many, number, span, time } from "/core/ui/words.js";
+import { duration, many, number, span } from "/core/ui/words.js";
 
 export async function groupContent(link, group, may, signal) {
   const lags = link.startsWith("/core/groups/") ? await lagsOf(link, group, signal) : null;
@@ -73,8 +73,8 @@ function members(link, { members: found = [], live }, mayRemove) {
     ["member", ([id]) => id, "code"],
     ["instance", ([, instance]) => instance || "–"],
     ["host", ([, , host]) => host || "–"],
-    ["capacity", ([, , , capacity]) => number(capacity), "number"],
-    ["since", ([, , , , since]) => time(since)],
+    ["capacity", ([, , , capacity]) => (capacity === 0 ? "leaving" : number(capacity)), "number"],
+    ["since generation", ([, , , , since]) => number(since), "number"],
     ["state", ([id]) => heard(id)],
     ["action", ([id]) => mayRemove && !live?.[id]?.fenced && remove(id)],
   ], found, nothing)];

@@ -139,7 +139,7 @@ async def test_a_member_is_removed_and_an_offset_reset(
     browser: Browser, url: str, session: Session
 ) -> None:
     link, offset = "/core/groups/readers", "/core/groups/readers/offsets/orders/1"
-    group = {"name": "readers", "topics": ["orders"], "sessionMs": 1_000}
+    group = {"name": "readers", "topics": ["orders"], "sessionMs": 5_000}
     await ask(session, "POST", "/core/groups", group, 201)
     end = await _append(session)
     await ask(session, "POST", f"{link}/members", {"member": "m-1"}, 201)
