@@ -30,6 +30,8 @@ from pydantic import BaseModel, ValidationError
 
 from docstore.service import Refused, Service, State
 
+__all__ = ["ModelService"]
+
 
 class ModelService(Service):
     """A service whose states are instances of a Pydantic model."""

@@ -40,6 +40,8 @@ from docstore.services.authored import AuthoredService, declaration_of
 from docstore.services.declared import options_of
 from docstore.testing.simulation.world import World
 
+__all__ = ["Called", "EffectRefused", "Made", "ServiceTester"]
+
 NEW_YEAR_US = 1_767_225_600_000_000
 """The time when a test begins, the first of January 2026."""
 TICK_S = 0.05

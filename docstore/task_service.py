@@ -24,6 +24,8 @@ from typing import Any, ClassVar
 
 from docstore.service import UNCHANGED, Refused, Request, Service, State, Timer, Unchanged
 
+__all__ = ["Stage", "TaskService", "failed", "finished"]
+
 STEP, DEADLINE = "step", "deadline"
 """Names of the timers of a task."""
 SET_BY_SERVICE = ("stage", "result", "failure")

@@ -16,6 +16,9 @@ Json = Mapping[str, Any]
 MODULES = {
     "docstore.client": "The client",
     "docstore.service": "Services",
+    "docstore.task_service": "Services: tasks",
+    "docstore.model_service": "Services: Pydantic models",
+    "docstore.service_tester": "Services: the tester",
     "gossip": "Membership, without a store",
 }
 HANDED_ON = {"serve", "spark"}

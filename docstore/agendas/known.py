@@ -120,6 +120,10 @@ class KnownDocuments:
     def _read(self, rows: Sequence[Row]) -> None:  # Tests replace this.
         self._reads.begin(row.link for row in rows if has_agenda(row))
 
+    def go_on(self) -> None:
+        """Read the next of the documents that a search has found."""
+        self._reads.go_on()
+
     def tick(self) -> None:
         """Search for agendas if that is due, and drop those of terms that are over."""
         core = self._core
@@ -128,7 +132,7 @@ class KnownDocuments:
             own = core.view.own_epoch
             for known in [each for each in self._of.values() if own(each.link) != each.epoch]:
                 self.forget(known)
-        self._reads.go_on()
+        self.go_on()
         self._survey()
 
     def _survey(self) -> None:  # Tests replace this.

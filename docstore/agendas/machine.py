@@ -45,6 +45,7 @@ class Agendas:
                 self.documents.learn(row)
             case Told(token, answer):
                 core.told(token, answer)
+                self.documents.go_on()
             case Posted(token, status, why):
                 self.delivering.posted(token, status, why)
             case Surveyed(token, rows):

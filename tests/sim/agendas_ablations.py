@@ -17,6 +17,7 @@ from tests.sim.agendas import Shape
 
 USUAL = Shape()
 DELUDED = Shape(kinds=("delude", "delude", "pause", "cut"), trouble=2.0)
+TROUBLED = Shape(kinds=(), trouble=3.0)
 CRASHES = Shape(kinds=("crash", "move"))
 
 
@@ -68,7 +69,7 @@ RULES: dict[str, Ablation] = {
         "TI1", ((KnownDocuments, "_survey", _nothing),), CRASHES
     ),
     "believed-as-found": Ablation("EF4", ((KnownDocuments, "_read", _believed),), CRASHES),
-    "fired-only-once": Ablation("TI1", ((Firing, "_later", _nothing),)),
+    "fired-only-once": Ablation("TI1", ((Firing, "_later", _nothing),), TROUBLED),
     "without-identity": Ablation("EF4", ((delivering, "identity_of", _anew),)),
     "delivered-if-unknown": Ablation("EF", ((Delivering, "_again", _next_anyway),)),
     "settled-before-delivery": Ablation("EF", ((Delivering, "until", _all),), CRASHES),

@@ -106,6 +106,18 @@ def test_a_row_of_the_disk_is_read_again_before_it_counts() -> None:
     assert post.effect.number == 256
 
 
+def test_documents_that_were_found_are_read_without_waiting_for_a_tick() -> None:
+    driven = Driven()
+    [survey] = driven.step(Tick())
+    found = [row(1, timers=[Timer("x", NOW_US)])._replace(link=f"/t/{n}") for n in range(200)]
+    asked = driven.step(Surveyed(survey.token, found))
+    assert len(asked) == 64
+    for number, each in enumerate(found):
+        more = driven.step(Told(asked[number].token, Answer(200, row=each)))
+        asked += more
+    assert len(driven.machine.documents) == 200
+
+
 def test_effects_follow_each_other_and_are_settled_together() -> None:
     driven = Driven()
     effects = [Effect(number, "RECORD", "t", b"{}") for number in (64, 65, 128)]
