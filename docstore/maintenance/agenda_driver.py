@@ -176,15 +176,28 @@ class AgendaDocuments(DocumentClient):
     ) -> None:  # fmt: skip
         self._registry = registry
         self._submit_to_owner = submit
+        self._missed: set[str] = set()
+        """Paths of the missing factories that the log has."""
         super().__init__(self._submit_at_level, store, view, broken=broken)
 
     def _submit_at_level(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
         service = self._registry.service_for(operation.link)
-        if service is not None:
-            options = service.options
-            creates = operation.creates and options.put_creates
-            operation = replace(operation, level=options.level, creates=creates)
+        if service is None:
+            return self._without_factory(operation.link)
+        options = service.options
+        creates = operation.creates and options.put_creates
+        operation = replace(operation, level=options.level, creates=creates)
         return self._submit_to_owner(operation, timeout_s)
+
+    def _without_factory(self, link: str) -> "asyncio.Future[Answer]":
+        """Answer that an operation must wait: its factory may be declared later."""
+        path = link.rpartition("/")[0]
+        if path not in self._missed and len(self._missed) < 1_000:
+            self._missed.add(path)
+            log.warning("an effect waits for a factory", factory=path)
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+        answered.set_result(Answer(503, "unavailable", f"there is no factory {path}"))
+        return answered
 
     async def found(self) -> list[Row]:
         """Return the rows with an agenda in the slots that this node owns."""

@@ -36,6 +36,8 @@ class Orders(Service):
 
     def on_patch(self, state: State, body: State, request: Request) -> State:
         state["n"] += 1
+        if "later" in body:
+            request.after_commit(Change("PUT", body["later"], {}))
         said, name = {"n": state["n"]}, request.link.rpartition("/")[2]
         request.after_commit(Change("PATCH", f"/ledger/{name}", said))
         request.after_commit(Record("orders", said))
