@@ -22,22 +22,30 @@ export async function repeat(ms, signal, look) {
   }
 }
 
-// Fill a place with what look(number) returns, now and every few seconds. The focus stays on an
-// element that is the same in the new content; a selected text and an open dialog put it off.
+// Fill a place with what look(number) returns, now and every few seconds. A selected text and an
+// open dialog put it off.
 export async function refresh(place, signal, look) {
   await repeat(LOOK_AGAIN_MS, signal, async (looks) => {
     const content = await look(looks);
     const isUsed = looks > 0 && (isSelected(place) || document.querySelector("dialog"));
-    if (signal.aborted || isUsed) return;
-    const focused = place.contains(document.activeElement) && document.activeElement;
-    fill(place, content);
-    const same = focused
-      && [...place.querySelectorAll(FOCUSED)].find((each) => each.isEqualNode(focused));
-    if (same) same.focus({ preventScroll: true });
+    if (!signal.aborted && !isUsed) replace(place, content);
   }).catch((error) => {
     fill(place); // The old content is gone, or not for this user any more.
     throw error;
   });
+}
+
+// Replace the content of a place; the focus stays, and tables stay scrolled.
+function replace(place, content) {
+  const focused = document.activeElement.cloneNode(false);
+  const alike = () => [...place.querySelectorAll(FOCUSED)]
+    .filter((each) => each.cloneNode(false).isEqualNode(focused));
+  const at = alike().indexOf(document.activeElement);
+  const tables = () => [...place.querySelectorAll(".wide")];
+  const scrolled = tables().map((each) => each.scrollLeft);
+  fill(place, content);
+  tables().forEach((each, number) => { each.scrollLeft = scrolled[number] ?? 0; });
+  alike()[at]?.focus({ preventScroll: true });
 }
 
 // Fill a place with the documents of a factory as a table, now and every few seconds. word: for one

@@ -12,7 +12,7 @@ import pytest
 from docstore.client import LocalCluster
 from docstore.http.server import HttpServer
 from tests.docstore.http.conftest import FAST
-from tests.docstore.http.console.browser import EXECUTABLE, Browser
+from tests.docstore.http.console.browser import EXECUTABLE, NAME_OF_FOCUSED, Browser
 from tests.docstore.http.console.test_in_a_browser import WORDS
 from tests.docstore.http.console.world import ask, furnish, put
 from tests.docstore.http.single import SingleNode
@@ -92,6 +92,25 @@ async def test_services_are_listed_with_kind_documents_and_indexes(
     assert shown[:5] == ["/people", "hr:Person", "3", "3", "name; city, age desc"]
     service = await browser.run(row.replace("{}", "/accounts"))
     assert service[1] == "bank:Account, service examples.bank_accounts:Accounts"
+
+
+async def test_a_page_that_is_read_again_keeps_focus_and_scrolling(
+    browser: Browser, url: str, session: aiohttp.ClientSession
+) -> None:
+    await browser.resize(375)
+    await browser.shown(url, "group")
+    shown = "document.querySelector('.wide')"
+    await browser.until(shown)
+    await browser.run(f"{shown}.scrollLeft = 80; {shown}.focus(); {shown}.isOld = true")
+    await browser.until(f"!{shown}.isOld")
+    assert await browser.run(f"[{shown}.scrollLeft, document.activeElement === {shown}]") == [
+        80, True,
+    ]  # fmt: skip
+    await browser.shown(url, "holders/elections/scheduler")
+    await browser.tab_to("Transfer to host-8")
+    await browser.run("document.activeElement.isOld = true")
+    await browser.until("!document.activeElement.isOld")
+    assert await browser.run(NAME_OF_FOCUSED) == "Transfer to host-8"
 
 
 async def test_unsaved_text_is_left_only_on_purpose(
