@@ -30,7 +30,8 @@ BODY = web.RequestKey("audited-body", bytes)
 """The body of a request, kept while there is an audit log."""
 SHOWN = (
     "kind", "id", "action", "level", "force", "path", "name", "beforeMicros", "documentSelfLink",
-    "memberGroupReference", "candidate", "to", "offset", "rowsPerSecond", "writesPerSecond",
+    "memberGroupReference", "candidate", "to", "topic", "partition", "offset", "dryRun",
+    "rowsPerSecond", "writesPerSecond",
 )  # fmt: skip
 """Members of a body that a line has; others may be secret, or large."""
 TEXT_MAX = 200
