@@ -58,7 +58,11 @@ _DECLARED = {
     "putCreates": FLAG, "requiresPrecondition": FLAG, "requiresFence": FLAG,
     "defaultExpirationSeconds": whole(0, 10**10),
     "retention": only(versions=whole(1, 1_000_000)),
-    "nodeSelector": one("default"), "indexes": many(TEXT),
+    "nodeSelector": one("default"),
+    "indexes": told(
+        many(text(least=1, form="index"), 16),
+        "Such as `status`, `year desc, title` or `cast[*]/name`",
+    ),
 }  # fmt: skip
 _POINTER = text(r"^(/([^~]|~[01])*)?$")
 """A JSON Pointer (RFC 6901)."""

@@ -30,6 +30,7 @@ FORMATS = {
     "copies": ["all", "2", "3"],
     "node-page": ["/core/management", "/core/node-groups/default", "/films/stats"],
     "aggregates": ["count(*) as films", "max(year)"],
+    "index": ["rating", "year desc, title", "cast[*]/name"],
 }
 LINES = [
     {"op": "PUT", "link": "/films/st", "body": {"title": "Mirror"}},
