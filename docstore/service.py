@@ -244,6 +244,9 @@ class Service:
     Read it from the environment of the nodes rather than write it here.
     """
 
+    indexes: ClassVar[tuple[str, ...]] = ()
+    """Indexes of its documents for queries, such as `("status", "total desc")`: docs/indexes.md."""
+
     keep_versions: ClassVar[int] = 0
     """Number of versions of a document that are shown and kept; 0: all."""
 

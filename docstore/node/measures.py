@@ -52,6 +52,7 @@ def _running(running: RunningNode) -> Mapping[str, float]:
         **partition_metrics(running.streams.machine),
         **session_metrics(running.sessions.machine),
         **running.agendas.metrics(),
+        **running.indexing.metrics(),
     }
 
 

@@ -74,6 +74,7 @@ def declaration_of(service: Service) -> State:
         },
     }
     said |= {"kind": service.kind} if service.kind else {}
+    said |= {"indexes": list(service.indexes)} if service.indexes else {}
     said |= {"schema": dict(service.schema)} if service.schema is not None else {}
     return said | (
         {"retention": {"versions": service.keep_versions}} if service.keep_versions else {}

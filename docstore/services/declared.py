@@ -224,8 +224,9 @@ def _indexes(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def check_indexes(options: ServiceOptions) -> None:
-    """Refuse indexes that cannot be made."""
+def checked_options(declaration: State) -> ServiceOptions:
+    """Return the options of a new declaration. Raises Refusal, also for an invalid index."""
+    options = options_of(declaration)
     if len(options.indexes) > INDEXES_MAX:
         raise Refusal(
             f"`indexes` must have at most {INDEXES_MAX} members; got {len(options.indexes)}",
@@ -236,6 +237,7 @@ def check_indexes(options: ServiceOptions) -> None:
             parse_index(text)
         except BadRequest as error:
             raise Refusal(f"`indexes`: {error}", status=400) from None
+    return options
 
 
 def _seconds(value: Any) -> int:
@@ -281,7 +283,7 @@ class FactoryService(WithAuthor):
         return body
 
     def check(self, state: State) -> None:
-        check_indexes(options_of(state))
+        checked_options(state)
         if SERVICE in state:
             raise Refusal(
                 f"{SERVICE} must be left out: nodes started with --service declare it", status=400

@@ -133,7 +133,7 @@ class Registry:
         """Use other classes. Publish all declarations again afterwards."""
         self.authors = {each.path: each for each in authors}
         self._kinds = {
-            path: declared.options_of(authored.declaration_of(each)).kind
+            path: declared.checked_options(authored.declaration_of(each)).kind
             for path, each in self.authors.items()
         }
 

@@ -5,6 +5,7 @@ its file of documents has. No write waits for an index, and a query needs none.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ log = structlog.get_logger("docstore.indexes")
 
 FOLLOW_S, FOLLOW_MAX_S = 0.5, 2.0
 """Seconds between two rounds; the longer ones after many rows: each round has its own price."""
+AGAIN_S = 10.0
+"""Seconds after a round that could not write the file."""
 ROWS_A_S = 1_000.0
 """Rows of a round for which the next one comes a second later."""
 
@@ -48,10 +51,10 @@ class Indexing:
         """Slot -> row up to which all indexes have it."""
         self._logs: dict[int, tuple[LogView, int]] = {}
         """Slot -> its log when it was indexed, and how often it had lost rows."""
-        self._rows = 0
         self._wanted: Sequence[tuple[str, str]] | None = None
-        self.built: Mapping[tuple[str, str], int] = {}
+        self._built: Mapping[tuple[str, str], int] = {}
         """(prefix, index) -> number of slots that it has."""
+        self.counters: Counter[str] = Counter()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -76,25 +79,24 @@ class Indexing:
 
     async def _run(self) -> None:
         while True:
-            is_late = False
+            pause_s = FOLLOW_S
             try:
-                is_late = await self._follow()
+                pause_s = await self._follow()
             except DocstoreError as error:  # The process ended, or slots left this node: again.
                 log.info("the indexes will follow later", why=str(error))
-            pause_s = min(FOLLOW_MAX_S, FOLLOW_S + self._rows / ROWS_A_S)
-            await asyncio.sleep(0 if is_late else pause_s)
+            await asyncio.sleep(pause_s)
 
-    async def _follow(self) -> bool:
-        """Index what is new; return whether there is more."""
+    async def _follow(self) -> float:
+        """Index what is new; return the seconds until the next round."""
         wanted = list(self._declared())
         if wanted != self._wanted:
-            self._wanted, self.built = wanted, {}
+            self._wanted, self._built = wanted, {}
             self._reached.clear()
             self._logs.clear()
             if not wanted:
                 await asyncio.to_thread(delete, self._file)
-        if not wanted:
-            return False
+        if not wanted or self._scans.is_full:
+            return FOLLOW_S
         reached, ends, every = self._reached, self._scans.in_file(), self._view.logs
         logs = {slot: (every[slot], every[slot].cuts) for slot in ends}
         cut = [
@@ -102,10 +104,10 @@ class Indexing:
             for slot, n in ends.items()
             if reached.get(slot) != n or self._logs.get(slot) != logs[slot]
         ]
-        self._rows = sum(max(0, n - reached.get(slot, 0)) for slot, n in cut)
+        rows = sum(max(0, n - reached.get(slot, 0)) for slot, n in cut)
         is_same = logs.keys() == self._logs.keys()
         if not cut and is_same:
-            return False
+            return FOLLOW_S
         sure = [slot for slot, n in cut if self._is_sure(slot, n, logs[slot])]
         fields = await self._scans.index(
             {"indexes": "follow", "cut": cut, "store": self.store, "wanted": wanted,
@@ -117,13 +119,29 @@ class Indexing:
         reached |= {slot: n for slot, n in cut if slot not in late}
         self._logs = logs
         if fields["built"]:
-            self.built = {(prefix, name): slots for prefix, name, slots in fields["built"]}
+            self._built = {(prefix, name): slots for prefix, name, slots in fields["built"]}
         if why := fields.get("why", ""):
             log.warning("the indexes do not follow", why=why)
             self._wanted = None  # The file may have been deleted: nothing is sure.
-        return bool(late) and not why
+            return AGAIN_S
+        self.counters["rounds"] += 1
+        self.counters["rows"] += rows
+        return 0 if late else min(FOLLOW_MAX_S, FOLLOW_S + rows / ROWS_A_S)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return name -> value, with the factory and the index as labels."""
+        values = {f"docstore_index_{name}_total": float(n) for name, n in self.counters.items()}
+        for (prefix, index), slots in self._built.items():
+            factory, name = (_escaped(each) for each in (prefix.rstrip("/"), index))
+            labels = f'factory="{factory}",index="{name}"'
+            values[f"docstore_index_slots{{{labels}}}"] = float(slots)
+        return values
 
     def _is_sure(self, slot: int, n: int, log: tuple[LogView, int]) -> bool:
         """Say whether a slot only has more rows than before, and lacks none behind its position."""
         reached = self._reached.get(slot)
         return reached is not None and log[0].kept <= reached <= n and self._logs.get(slot) == log
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -53,6 +53,10 @@ class Scans:
     def slots(self) -> int:
         return self._members.configuration.slots
 
+    @property
+    def is_full(self) -> bool:
+        return self._store.is_full
+
     async def stop(self) -> None:
         await self._pool.stop()
 
