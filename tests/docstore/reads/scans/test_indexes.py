@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docstore.model.slots import slot_of
 from docstore.reads.scans import indexed
 from tests.docstore.reads.scans.copies import SLOTS
 from tests.docstore.reads.scans.indexed_copies import STORE, IndexedCopy, Life, any_state
@@ -139,15 +140,26 @@ def test_a_slot_whose_log_was_replaced_is_built_anew(copy: IndexedCopy) -> None:
 
 
 def test_a_slot_is_built_anew_where_links_were_removed_for_good(copy: IndexedCopy) -> None:
-    put(copy, x=1)
+    slot = slot_of("/a/x", SLOTS)
+    other = next(f"y{n}" for n in range(99) if slot_of(f"/a/y{n}", SLOTS) == slot)
+    put(copy, x=1, **{other: 2})
     copy.follow(names=["a"])
-    row = copy.rows[-1]
     copy.rng.random = lambda: 0.0  # type: ignore[method-assign]
-    copy.write_links([row.link])
+    copy.write_links(["/a/x"])
     assert copy.rows[-1].deleted
-    copy.trim(row.slot, copy.ends[row.slot])
+    copy.trim(slot, copy.ends[slot])  # Not even the row of the deletion is left.
     copy.follow(names=["a"])
-    assert entries(copy) == []
+    assert entries(copy) == [(2, other)]
+
+
+def test_a_cut_of_which_versions_are_gone_is_not_answered(copy: IndexedCopy) -> None:
+    put(copy, x=1)
+    cut = dict(copy.ends)
+    put(copy, x=2)
+    copy.follow(names=["a"])
+    slot = copy.rows[0].slot
+    copy.trim(slot, copy.ends[slot])
+    assert copy.indexed(copy.question("a eq 1", cut=cut))["error"] == "trimmed"
 
 
 def test_slots_that_left_this_node_are_forgotten(copy: IndexedCopy) -> None:
@@ -287,3 +299,12 @@ def test_a_sure_slot_goes_on_from_its_position_by_the_newest_row_of_each_link(
     put(copy, x=2)
     assert copy.follow(names=["a"], sure=list(copy.ends))["built"] == []
     assert entries(copy) == [(1, "y"), (2, "x")]
+
+
+def test_entries_of_slots_that_are_not_asked_for_are_not_looked_at(copy: IndexedCopy) -> None:
+    put(copy, **{f"x{number}": 1 for number in range(20)})
+    copy.follow(names=["a"])
+    here = sum(row.slot == 2 for row in copy.rows)
+    for order in ("", "a", "documentVersion"):
+        found = copy.indexed(copy.question("a ge 1", order, {2: copy.ends[2]}))
+        assert (found["index"], found["looked"], len(found["found"])) == ("a", here, here)
