@@ -5,7 +5,6 @@ its file of documents has. No write waits for an index, and a query needs none.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -54,7 +53,7 @@ class Indexing:
         self._wanted: Sequence[tuple[str, str]] | None = None
         self._built: Mapping[tuple[str, str], int] = {}
         """(prefix, index) -> number of slots that it has."""
-        self.counters: Counter[str] = Counter()
+        self._rounds = self._rows = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -124,13 +123,16 @@ class Indexing:
             log.warning("the indexes do not follow", why=why)
             self._wanted = None  # The file may have been deleted: nothing is sure.
             return AGAIN_S
-        self.counters["rounds"] += 1
-        self.counters["rows"] += rows
+        self._rounds += 1
+        self._rows += rows
         return 0 if late else min(FOLLOW_MAX_S, FOLLOW_S + rows / ROWS_A_S)
 
     def metrics(self) -> Mapping[str, float]:
         """Return name -> value, with the factory and the index as labels."""
-        values = {f"docstore_index_{name}_total": float(n) for name, n in self.counters.items()}
+        values = {
+            "docstore_index_rounds_total": float(self._rounds),
+            "docstore_index_rows_total": float(self._rows),
+        }
         for (prefix, index), slots in self._built.items():
             factory, name = (_escaped(each) for each in (prefix.rstrip("/"), index))
             labels = f'factory="{factory}",index="{name}"'
