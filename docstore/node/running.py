@@ -157,7 +157,8 @@ class RunningNode:
             self._begin_agendas()
             return
         if has_agenda(row):
-            self.agendas.feed_later(Noticed(row))
+            if self.driver.view.members.owns(row.link):
+                self.agendas.feed_later(Noticed(row))
             return
         if row.link.startswith(SUBSCRIPTIONS):
             if self.deliverer is not None:

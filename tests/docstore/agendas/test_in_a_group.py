@@ -191,6 +191,32 @@ async def passed(
 
 
 @pytest.mark.thorough
+async def test_all_survives_the_death_of_all_nodes(group: LocalCluster) -> None:
+    async with Client(group.urls) as client, receiving(KEY) as receiver:
+        receiver.always = 503
+        await client.post("/core/streams", {"name": "orders", "partitions": 2})
+        clock = await client.post("/clocks", {"documentSelfLink": "c", "every": 0.5})
+        for name in ("a", "b"):
+            await client.post("/ledger", {"documentSelfLink": name})
+            await client.post("/orders", {"documentSelfLink": name, "webhook": receiver.url})
+        for _ in range(6):
+            await client.patch("/orders/a", {})
+        await client.patch("/orders/b", {})
+        await client.delete("/orders/b")
+        await receiver.until(lambda: len(set(receiver.ids)) == 2)
+        for node in group.nodes:
+            group.kill(node)
+        await asyncio.to_thread(start_all, group)
+        receiver.always = 0
+        assert await until_told(client, "a", 6) == [1, 2, 3, 4, 5, 6]
+        assert await until_told(client, "b", 2) == [1, 2], "a deletion has an effect, too"
+        await receiver.until(lambda: len(receiver.calls) >= 8, timeout_s=60)
+        assert await records(client) == {"/orders/a": [1, 2, 3, 4, 5, 6], "/orders/b": [1, 2]}
+        found = await until_due(client, "/clocks/c", clock.value["born"] + 10_000_000)
+        assert found == complete(clock.value["born"], 500_000, found)
+
+
+@pytest.mark.thorough
 async def test_effects_survive_their_owner(group: LocalCluster) -> None:
     await effects_over_kills(group, updates=400, documents=8, kills=1)
 

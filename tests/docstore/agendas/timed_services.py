@@ -45,6 +45,9 @@ class Orders(Service):
             request.after_commit(Webhook(state["webhook"], {"type": "told"} | said))
         return state
 
+    def on_delete(self, state: State, request: Request) -> None:
+        self.on_patch(state, {}, request)
+
 
 class Carts(Service):
     """Carts share partition keys, so that an atomic batch may create several."""
