@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
+from docstore.maintenance.backup.taking import BackupRequest, take
 from docstore.subscriptions.signing import secret_of
+from tests.docstore.maintenance.backup.groups import restored_group
 from tests.docstore.subscriptions.receiver import receiving
 from tests.docstore.watching import metrics, start_all
 
@@ -21,11 +23,15 @@ FLAGS = (
 )  # fmt: skip
 
 
-def cluster_of(size: int, directory: Path) -> LocalCluster:
+def flags_of(directory: Path) -> tuple[str, ...]:
     keys = directory / "callback.keys"
     keys.write_text("YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE=\n")
     keys.chmod(0o600)
-    return LocalCluster(size, directory, (*FLAGS, "--callback-key-file", str(keys)))
+    return (*FLAGS, "--callback-key-file", str(keys))
+
+
+def cluster_of(size: int, directory: Path) -> LocalCluster:
+    return LocalCluster(size, directory, flags_of(directory))
 
 
 @pytest.fixture(autouse=True)
@@ -188,6 +194,31 @@ async def passed(
     async with asyncio.timeout(seconds + 60):
         while (await client.get(link)).value["due"] < due_us:
             await asyncio.sleep(0.1)
+
+
+@pytest.mark.thorough
+async def test_a_restored_group_goes_on_as_of_its_backup(importable: None, tmp_path: Path) -> None:
+    backups, (first, second) = tmp_path / "backups", (tmp_path / "first", tmp_path / "second")
+    for directory in (first, second):
+        directory.mkdir()
+    async with receiving(KEY) as receiver:
+        receiver.always = 503
+        with cluster_of(1, first) as cluster:
+            async with Client(cluster.urls) as client:
+                clock = await client.post("/clocks", {"documentSelfLink": "c", "every": 0.5})
+                await client.post("/ledger", {"documentSelfLink": "a"})
+                await client.post("/core/streams", {"name": "orders", "partitions": 1})
+                await client.post("/orders", {"documentSelfLink": "a", "webhook": receiver.url})
+                await client.patch("/orders/a", {})
+                await receiver.until(lambda: receiver.ids)
+                await take(client, backups, BackupRequest(), lambda part: None)
+        receiver.always = 0
+        with restored_group(backups, second, 1, 64, *flags_of(second)) as restored:
+            async with Client(restored.urls) as client:
+                await receiver.until(lambda: receiver.calls, timeout_s=60)
+                assert len(set(receiver.ids)) == 1
+                found = await until_due(client, "/clocks/c", clock.value["born"] + 8_000_000)
+                assert found == complete(clock.value["born"], 500_000, found)
 
 
 @pytest.mark.thorough
