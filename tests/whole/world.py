@@ -15,6 +15,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 import docstore.client.boot_clock
+import docstore.client.documents
 import docstore.client.elections
 import docstore.client.leases
 import docstore.client.membership
@@ -149,7 +150,8 @@ def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Ite
             stack.enter_context(patch.object(module, "random", chance))
         for module in (docstore.client.elections, docstore.client.membership):
             stack.enter_context(patch.object(module, "uuid", chance))
-        stack.enter_context(patch.object(docstore.client.leases, "uuid4", chance.uuid4))
+        for module in (docstore.client.documents, docstore.client.leases):
+            stack.enter_context(patch.object(module, "uuid4", chance.uuid4))
         stack.enter_context(patch.object(docstore.client.elections, "_numbers", count(1)))
         stack.enter_context(patch.object(gossip.agent, "Transport", SimulatedTransport))
         stack.enter_context(patch.object(docstore.node.node, "end_process", ended))
