@@ -42,7 +42,7 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
     ("typed", "code", "hint"),
     [
         ("gte /notes/a", 2, "Did you mean 'get'? see docstore --help"),
-        ("topic crate t", 2, "Did you mean 'create'? see docstore topic --help"),
+        ("topic crate t", 2, "Did you mean 'create', 'alter'? see docstore topic --help"),
         ("get", 2, "missing argument 'link'; for example: docstore get /films/1"),
         ("topic create", 2, "for example: docstore topic create clicks"),
         ("load rows.json", 2, "missing option '--into'; for example: docstore load films.csv"),
@@ -67,7 +67,7 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
         ("election observe e --since ''", 2, "--since must be the `resume` of a line"),
         ("subscription create /notes http://127.0.0.1:1 --since ''", 2, "--since must be a pos"),
         ("topic create t --retention 7x", 2, "a unit, such as 7d, 12h or 30m; got 7x"),
-        ("consume t --group g --once", 2, "it excludes --once and --partition"),
+        ("consume t --group g -p 0", 2, "leave out --partition"),
         ("get notes/a", 1, "a link must begin with /; got 'notes/a'"),
         ("get /nobody/x", 1, "docstore post /core/factories '{\"path\": \"/nobody\"}'"),
         ("explain /nobody/x", 1, "docstore post /core/factories '{\"path\": \"/nobody\"}'"),
