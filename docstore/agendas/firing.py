@@ -39,8 +39,8 @@ class Firing:
     def _plan(self, at_us: int, known: Known, timer: Timer) -> None:
         heapq.heappush(self._heap, (at_us, known.link, known.epoch, timer))
 
-    def tick(self) -> None:
-        """Fire the timers that are due."""
+    def go_on(self) -> None:
+        """Fire the timers that are due, up to the bound of firings in flight."""
         if not self._heap:
             return
         now_us = self._core.view.wall_now_us()
@@ -67,8 +67,11 @@ class Firing:
     def _fired(self, fired: Known, timer: Timer, answer: Answer) -> None:
         self._under_way -= 1
         known = self._documents.at(fired.link, fired.epoch)
-        if known is not fired:
-            return
+        if known is fired:
+            self._end(known, timer, answer)
+        self.go_on()
+
+    def _end(self, known: Known, timer: Timer, answer: Answer) -> None:
         if answer.row is not None:
             self._documents.learn(answer.row)
         if answer.is_success:

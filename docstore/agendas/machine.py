@@ -52,7 +52,7 @@ class Agendas:
                 self.documents.surveyed(token, rows)
             case Tick():
                 self.documents.tick()
-                self.firing.tick()
+                self.firing.go_on()
                 self.delivering.tick()
             case TurnEnded():
                 pass
