@@ -49,8 +49,8 @@ class Delivering:
             known = self._documents.at(link, epoch)
             if known is None:
                 continue
-            if known.failed_deliveries and not known.is_delivering:
-                known.is_delivering = True
+            if self._core.now >= known.retries_at:
+                known.retries_at, known.is_delivering = inf, True
                 self._ready.append((link, epoch))
             if self._core.now >= known.settles_at:
                 self._settle(known)
@@ -121,8 +121,8 @@ class Delivering:
         known.is_delivering = False
         known.failed_deliveries += 1
         self._core.counters["effects_failed"] += 1
-        at = self._core.now + self._core.pause_after(known.failed_deliveries)
-        heapq.heappush(self._later, (at, known.link, known.epoch))
+        known.retries_at = self._core.now + self._core.pause_after(known.failed_deliveries)
+        heapq.heappush(self._later, (known.retries_at, known.link, known.epoch))
 
     # The end of effects
 

@@ -55,6 +55,7 @@ class Known:
     """Number of the last effect that is delivered in this term."""
     is_delivering: bool = False
     failed_deliveries: int = 0
+    retries_at: float = inf
     settles_at: float = inf
     is_settling: bool = False
 

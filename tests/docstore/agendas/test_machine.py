@@ -137,6 +137,22 @@ def test_effects_follow_each_other_and_are_settled_together() -> None:
     assert driven.asked(driven.pass_s(1))[1].body == b"128"
 
 
+def test_a_pause_after_failures_is_kept_and_grows() -> None:
+    driven = Driven()
+    effects = [Effect(number, "RECORD", "t", b"{}") for number in (64, 65)]
+    [first] = driven.step(Noticed(row(1, effects=effects)))
+    [second] = driven.step(Posted(first.token, 200))
+    pauses = []
+    for _ in range(6):
+        driven.step(Posted(second.token, 0))
+        began = driven.now
+        while not (found := [each for each in driven.pass_s(0.05) if isinstance(each, Post)]):
+            assert driven.now < began + 40
+        pauses.append(driven.now - began)
+        [second] = found
+    assert all(0.9 < pause / (0.1 * 2**n) < 1.8 for n, pause in enumerate(pauses)), pauses
+
+
 def test_many_timers_are_one_heap_and_bounded_firings() -> None:
     driven = Driven()
     for number in range(2_000):
