@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from docstore.query.indexes import Index, spelt
 from docstore.query.ordering import Order, Place, SortKey
-from docstore.query.ranges import EACH, NULL, PRESENT, Needs, Range, Ranges
+from docstore.query.ranges import EACH, NULL, PRESENT, Key, Needs, Range, Ranges
 
 BOXES_MAX = 64
 """Maximum boxes of a plan."""
 ANY: Ranges = (*NULL, *PRESENT)
-_CHOSEN = (
-    " FROM ix.e{table} e WHERE {where} AND +e.slot IN (SELECT slot FROM temp.spans)"
+_CHOSEN = " FROM ix.e{table} e WHERE {where} AND +e.slot IN (SELECT slot FROM temp.spans)"
+_UNCHANGED = (
     " AND NOT EXISTS (SELECT 1 FROM temp.changed c WHERE c.slot = e.slot AND c.link = e.link)"
 )
 
@@ -40,9 +40,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An index, and its entries that can fulfil a condition.
+    """An index, and its entries that can fulfil a condition: none where it contradicts itself.
 
-    walks: whether the entries of each box are in the order, after `fixed` members.
+    walks: whether the entries of each box are in the order, after `fixed` members. has_changed:
+    whether documents have changed, so that their entries do not count.
     """
 
     index: Index
@@ -50,11 +51,17 @@ class Plan:
     walks: bool = False
     fixed: int = 0
     is_reversed: bool = False
+    has_changed: bool = False
+
+    def rows(self, table: int, where: str) -> str:
+        """Return the source of entries that fulfil a condition, in SQL."""
+        return _CHOSEN.format(table=table, where=where) + (_UNCHANGED if self.has_changed else "")
 
     @property
-    def is_narrow(self) -> bool:
-        """Whether the index itself excludes documents."""
-        return any(box.points or box.range is not None for box in self.boxes)
+    def used(self) -> tuple[Key, ...]:
+        """The members whose ranges exclude documents, in the order of the index."""
+        points, among = self.boxes[0] if self.boxes else Box()
+        return tuple(key.key for key in self.index.keys[: len(points) + (among is not None)])
 
 
 def plans_of(index: Index, needs: Needs, order: Order) -> Iterator[Plan]:
@@ -129,9 +136,7 @@ def _hits(
         ("SELECT DISTINCT", " UNION ") if plan.index.array else ("SELECT", " UNION ALL ")
     )
     parts = [_box(box) for box in plan.boxes]
-    some = [
-        f"{select} {columns}{_CHOSEN.format(table=table, where=part.sql + and_)}" for part in parts
-    ]
+    some = [f"{select} {columns}{plan.rows(table, part.sql + and_)}" for part in parts]
     parameters = tuple(each for part in parts for each in (*part.parameters, *its))
     return Part(f"{union.join(some)}{by} LIMIT {int(most)}", parameters)
 
@@ -152,7 +157,7 @@ def walks(
     fixed = _points(box.points)
     for part in _stretches(names, signs, box.range, after):
         where = " AND ".join(filter(None, (fixed.sql, part.sql))) or "1"
-        text = f"SELECT {chosen}{_CHOSEN.format(table=table, where=where)}"
+        text = f"SELECT {chosen}{plan.rows(table, where)}"
         yield Part(f"{text} ORDER BY {by} LIMIT {int(most)}", (*fixed.parameters, *part.parameters))
 
 

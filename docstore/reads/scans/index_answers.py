@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 
-from docstore.query import plans, statements
-from docstore.query.needs import needs_of
+from docstore.query import statements
 from docstore.query.ordering import Order
 from docstore.query.request import Scan, Spans, scan_of, spans_of
 from docstore.reads.scans.following import NEWEST, Execute, IndexFile
@@ -85,7 +84,7 @@ class IndexAnswers:
             found = IndexSearch(self._execute, scan, scan.order, chosen).found(after, rows, links)
         fields = {
             "rows": len(found.rows), "until": found.until, "index": chosen.plan.index.name,
-            "looked": found.looked, "changed": found.changed, "why": "", "wanted": "",
+            "looked": found.looked, "changed": found.changed, "why": "",
         }  # fmt: skip
         return fields, orjson.dumps(found.rows)
 
@@ -96,11 +95,10 @@ class IndexAnswers:
         return self._scanned(scan, Chosen(None, why=why), question.get("most", 0))
 
     def _scanned(self, scan: Scan, chosen: Chosen, most: int) -> Answer:
-        """Answer how many documents a scan would look at, up to a number, and which index helps."""
-        order = scan.order or Order()
+        """Answer how many documents a scan would look at, up to a number."""
         [(live,)] = self._execute(_LIVE, (*statements.bounds(scan), most))
-        wanted = plans.wanted(needs_of(scan.where.predicate), order)
-        return {"index": "", "why": chosen.why, "looked": live, "wanted": wanted, "rows": 0}, b""
+        fields = {"index": "", "why": chosen.why, "looked": live, "fits": chosen.fits, "rows": 0}
+        return fields, b""
 
     def _total(self, question: dict[str, Any]) -> Answer:
         scan = _scan_of(question)

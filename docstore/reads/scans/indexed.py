@@ -8,6 +8,7 @@ incomplete, or be ahead of an old cut, and the answer is the same.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from docstore.query.indexes import Index
 from docstore.query.needs import needs_of
 from docstore.query.ordering import Found, Order, Place, place_of
 from docstore.query.plans import Plan
-from docstore.query.request import EVERYTHING, INT_MAX, Scan
+from docstore.query.ranges import Needs
+from docstore.query.request import INT_MAX, Scan
 from docstore.reads.scans.following import Execute
 
 FEW = 2_000
@@ -48,12 +50,16 @@ _CHANGED = (
 
 
 class Chosen(NamedTuple):
-    """The index of a search, and the rows between it and the cut; or why there is none."""
+    """The index of a search, and the rows between it and the cut; or why there is none.
+
+    fits: whether an index fits, but has too many documents in its ranges.
+    """
 
     plan: Plan | None
     table: int = 0
     why: str = ""
     distance: int = 0
+    fits: bool = False
 
 
 class FoundByIndex(NamedTuple):
@@ -94,13 +100,12 @@ def choose(
     if not usable:
         wanted = plans.wanted(needs, order)
         return Chosen(None, why=why or (f"no index is {wanted}" if wanted else "none would help"))
-    execute("DELETE FROM temp.changed")
     most = BY_LINK_MAX if order.is_by_link and not is_whole else GATHERED_MAX
-    chosen = _best(execute, usable, scan, most)
+    chosen = _best(execute, usable, needs, most)
     return chosen._replace(distance=distances.get(chosen.table, 0))
 
 
-def _best(execute: Execute, usable: Sequence[tuple[int, Plan]], scan: Scan, most: int) -> Chosen:
+def _best(execute: Execute, usable: Sequence[tuple[int, Plan]], needs: Needs, most: int) -> Chosen:
     """Choose by the number of hits. most: hits up to which gathering is quicker than a scan."""
 
     def count(table: int, plan: Plan, most: int) -> int:
@@ -108,22 +113,25 @@ def _best(execute: Execute, usable: Sequence[tuple[int, Plan]], scan: Scan, most
         [(found,)] = execute(f"SELECT count(*) FROM ({part.sql})", part.parameters)  # noqa: S608
         return int(found)
 
-    gathering = [(table, plan) for table, plan in usable if not plan.walks]
-    walking = [(table, plan) for table, plan in usable if plan.walks]
-    walking.sort(key=lambda each: (not each[1].is_narrow, -each[1].fixed))
-    if scan.where is EVERYTHING and walking:
-        return Chosen(walking[0][1], walking[0][0])
-    few = [(count(*each, FEW + 1), each) for each in gathering]
-    if few:
-        least, (table, plan) = min(few, key=lambda each: each[0])
+    walking = [(plan, table) for table, plan in usable if plan.walks]
+    walking.sort(key=lambda each: (not each[0].used, -each[0].fixed))
+    for plan, table in walking:
+        if needs.keys() <= set(plan.used):  # No other index would exclude more.
+            return Chosen(plan, table)
+    # Indexes that begin with the same members have the same hits.
+    gathering = {plan.used: (table, plan) for table, plan in reversed(usable) if not plan.walks}
+    if len(gathering) > 1 or walking:
+        few = [(count(*each, FEW + 1), each) for each in gathering.values()]
+        least, (table, plan) = min(few, key=lambda each: each[0], default=(INT_MAX, usable[0]))
         if least <= FEW:
             return Chosen(plan, table)
     if walking:
-        return Chosen(walking[0][1], walking[0][0])
-    for table, plan in gathering:
+        return Chosen(*walking[0])
+    for table, plan in gathering.values():
         if count(table, plan, most + 1) <= most:
             return Chosen(plan, table)
-    return Chosen(None, why=f"more than {most} documents are in the ranges of {plan.index.name}")
+    why = f"more than {most} documents are in the ranges of {plan.index.name}"
+    return Chosen(None, why=why, fits=True)
 
 
 def _distance(execute: Execute, table: int, index: Index) -> tuple[int, str]:
@@ -146,10 +154,12 @@ class IndexSearch:
         self._plan, self._table = chosen.plan, chosen.table
         self._looked = 0
         self._changed = 0
+        execute("DELETE FROM temp.changed")
         if chosen.distance:
             first, beyond = statements.bounds(scan)
             execute(_CHANGED, (self._table, first, beyond, len(scan.prefix) + 1))
             [(self._changed,)] = execute("SELECT count(*) FROM temp.changed")
+            self._plan = replace(self._plan, has_changed=self._changed > 0)
 
     def found(self, after: Place | None, rows: int, looks: int) -> FoundByIndex:
         """Return the next rows after a place. looks: candidates after which it may stop."""

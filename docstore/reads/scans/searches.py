@@ -7,6 +7,7 @@ of them, which is rejected where they are many and an index would help.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -119,22 +120,28 @@ class Searches:
     async def _find(self, asked: FindDocuments) -> FoundPage:
         order = parse_order(asked.asked["orderBy"])
         look = Look(why="the factory has no index")
+        refuse: Callable[[], None] = partial(_insist_on_index, asked)
         are_many = sum(n for _, n in asked.spans) > LOOKED_MAX
         if self._indexing.names(asked.asked["prefix"]) or are_many or asked.explains > 1:
-            page = await self._find_by_index(asked)
+            page, has_one = await self._find_by_index(asked, order)
             if page.look is None or page.look.by:
                 return page
             look = page.look
+            refuse = _accept if has_one else partial(_insist_on_index, asked, look.why)
         if order.is_by_link:
-            page, looked = await self._find_by_link(asked)
+            page, looked = await self._find_by_link(asked, refuse)
             return page._replace(look=look._replace(looked=min(looked, look.looked or looked)))
         if look.looked > LOOKED_MAX:
-            _insist_on_index(asked)
+            refuse()
         return (await self._find_in_order(asked, order))._replace(look=look)
 
-    async def _find_by_index(self, asked: FindDocuments) -> FoundPage:
-        """Search by an index; without one, the page is empty, and its look says why."""
+    async def _find_by_index(self, asked: FindDocuments, order: Order) -> tuple[FoundPage, bool]:
+        """Search by an index; without one, the page is empty, and its look says why.
+
+        Return also whether an index fits, but has too many documents in its ranges.
+        """
         loop = asyncio.get_running_loop()
+        is_counted = asked.explains > 1 or not order.is_by_link
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
         found: list[Found] = []
         place, size, looked = asked.after, 0, 0
@@ -143,24 +150,26 @@ class Searches:
             fields, payload = await self._scans.look(
                 {**asked.asked, "cut": asked.spans, "after": place, "rows": rows,
                  "links": LINKS_AT_ONCE, "indexes": "find", "store": self._indexing.store,
-                 "most": LOOKED_MAX + 1}
+                 "most": LOOKED_MAX + 1 if is_counted else 0}
             )  # fmt: skip
             if not fields["index"]:  # Either at once, or because the index was dropped meanwhile.
                 look = Look(looked=fields["looked"], why=fields["why"])
-                return FoundPage(found, place, look if not found and not looked else None)
+                page = FoundPage(found, place, None if looked else look)
+                return page, fields["fits"]
             found += [tuple(row) for row in orjson.loads(payload)]
             place, size, looked = fields["until"], size + len(payload), looked + fields["looked"]
             is_enough = len(found) >= asked.limit or size > BYTES_MAX
             if place is None or is_enough or loop.time() >= until:
                 look = Look(fields["index"], looked, fields["changed"])
-                return FoundPage(found, place, look)
-            if looked > LOOKED_MAX:
-                _insist_on_index(asked)
+                return FoundPage(found, place, look), True
 
-    async def _find_by_link(self, asked: FindDocuments) -> tuple[FoundPage, int]:
+    async def _find_by_link(
+        self, asked: FindDocuments, refuse: Callable[[], None]
+    ) -> tuple[FoundPage, int]:
         """Search growing numbers of links until there are enough rows, or the time is over.
 
-        Return the page, and at least as many links as were looked at.
+        refuse: called after too many. Return the page, and at least as many links as were looked
+        at.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + min(LOOK_S, asked.left_s / 2)
@@ -177,7 +186,7 @@ class Searches:
             if place is None or is_enough or loop.time() >= until:
                 return FoundPage(found, place), looked
             if looked > LOOKED_MAX:
-                _insist_on_index(asked)
+                refuse()
 
     async def _find_in_order(self, asked: FindDocuments, order: Order) -> FoundPage:
         """Search all documents, and return the first rows in the order."""
@@ -269,7 +278,11 @@ def _grouping(asked: Asked) -> Grouping:
     return grouping
 
 
-def _insist_on_index(asked: FindDocuments) -> None:
+def _accept() -> None:
+    """Accept a search of many documents: its index is of no use."""
+
+
+def _insist_on_index(asked: FindDocuments, why: str = "") -> None:
     """Reject a search of many documents if an index would help. Raises IndexNeeded."""
     order, needs = (
         parse_order(asked.asked["orderBy"]),
@@ -278,8 +291,9 @@ def _insist_on_index(asked: FindDocuments) -> None:
     if index := wanted(needs, order):
         path = asked.asked["prefix"].rstrip("/")
         raise IndexNeeded(
-            f"one page would look at more than {LOOKED_MAX} documents: declare the index {index!r}"
-            f" (`indexes` of {path}), or narrow the condition by documentSelfLink"
+            f"one page would look at more than {LOOKED_MAX} documents"
+            f"{f' ({why})' if why else ''}: declare the index {index!r} (`indexes` of {path}), or"
+            " narrow the condition by documentSelfLink"
         )
 
 

@@ -25,12 +25,13 @@ class Node:
 
     def __init__(self, rpc: Rpc) -> None:
         self.rpc = rpc
-        self.live = 0
+        self.live, self.fits = 0, False
         self.found: list[list[Any]] = []
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         if "indexes" in question:
-            return {"index": "", "why": "no index is a", "looked": self.live, "rows": 0}, b""
+            said = {"index": "", "why": "no index is a", "looked": self.live, "rows": 0}
+            return {**said, "fits": self.fits}, b""
         until = None if question["orderBy"] else ["/core/examples/1", 0]
         return {"rows": 0, "until": until}, b"[]"
 
@@ -61,7 +62,10 @@ async def test_an_order_without_an_index_is_refused_above_the_limit_by_name(node
     node.live += 1
     refused = await node.find(orderBy="a desc", filter="b eq 1")
     assert refused.problem == "index-needed"
-    assert f"more than {LOOKED_MAX} documents: declare the index 'b, a desc'" in refused.answer
+    assert f"more than {LOOKED_MAX} documents (no index is a): declare" in refused.answer
+    assert "the index 'b, a desc' (`indexes` of /core/examples)" in refused.answer
+    node.fits = True  # An index that has too many documents in its ranges does not help.
+    assert (await node.find(orderBy="a desc", filter="b eq 1")).problem == ""
 
 
 async def test_a_walk_in_the_order_of_links_is_refused_once_it_has_looked_at_too_many(

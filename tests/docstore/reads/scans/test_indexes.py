@@ -308,3 +308,12 @@ def test_entries_of_slots_that_are_not_asked_for_are_not_looked_at(copy: Indexed
     for order in ("", "a", "documentVersion"):
         found = copy.indexed(copy.question("a ge 1", order, {2: copy.ends[2]}))
         assert (found["index"], found["looked"], len(found["found"])) == ("a", here, here)
+
+
+def test_a_condition_that_contradicts_itself_is_fulfilled_by_no_entry(copy: IndexedCopy) -> None:
+    put(copy, x=1)
+    copy.follow(names=["a"])
+    for order in ("a", ""):
+        found, _ = copy.walked(copy.question("a gt 5 and a lt 2", order), 9, by_index=True)
+        assert found == []
+    assert names(copy, "a gt 5 and a lt 2", order="a") == []
