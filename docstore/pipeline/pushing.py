@@ -4,7 +4,9 @@ Spark 4.3 keeps the reader of the latest scan of a relation for all its scans: f
 planned before and runs later, for both sides of a self-join, and for a scan without filters, for
 which it does not ask. So `pipeline.read` puts a filter over the relation that is always true, by
 which Spark asks before each scan; and a reader keeps the rows of all scans that were ever asked
-for, which a file in the driver's folder for temporary files remembers.
+for, which a file in the driver's folder for temporary files remembers. A task reads this file
+again: a scan is planned before it runs, so its condition is in the file, whichever reader it has
+got. A task on another machine than the driver's, which cannot see the file, reads without filters.
 """
 
 import fcntl
@@ -13,21 +15,24 @@ import os
 import re
 import shutil
 import tempfile
-import time
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from docstore.errors import BadRequest
+from docstore.pipeline import scanning
 from docstore.pipeline.bodies import FAIL
 from docstore.pipeline.filters import condition_of
 from docstore.pipeline.options import PARSE_MODES, STRINGS, Options
-from docstore.pipeline.reading import RowShaper, TableReader, own_columns
+from docstore.pipeline.reading import TableReader
 from docstore.query.parser import parse
 
 SETTING = "spark.sql.python.filterPushdown.enabled"
@@ -36,8 +41,6 @@ RELATION = "relation"
 ALWAYS = {"slot": "slot >= 0", "documentVersion": "documentVersion >= 0",
           "documentSelfLink": "documentSelfLink > ''"}  # fmt: skip
 """Column -> a filter that is always true, which Spark cannot know."""
-SETTLE_S = 0.25
-"""Seconds in which Spark surely keeps the reader of a planner that has ended."""
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
@@ -71,46 +74,53 @@ class PushingReader(TableReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        scans = Scans(self._given.text(RELATION))
-        known = scans.add(self._asked)
-        while True:
-            self.options = self._given.with_(where=_joined(self._given.where, known))
-            self.rows = RowShaper(self.options, self._schema, own_columns(self.options))
-            shares = super().partitions()
-            latest = scans.add(self._asked)
-            if latest == known:
-                return shares
-            known = latest  # Another thread has planned a scan meanwhile.
+        scans = _file_of(self._given.text(RELATION))
+        with _locked(scans) as file:
+            if self._asked not in _conditions_in(file):
+                file.write(json.dumps(self._asked) + "\n")
+        # The reader is pickled before: only a partition can say where the file is.
+        return [InputPartition((scans, each.value)) for each in super().partitions()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that any scan needs which is planned by now."""
+        if partition.value is None:
+            return
+        scans, share = partition.value
+        request = share.request | {"where": self._wanted(scans)}
+        for batch in scanning.batches(replace(share, request=request)):
+            yield from self.rows.shaped(batch)
+
+    def _wanted(self, scans: Path) -> str:
+        if not scans.exists():
+            return self._given.where
+        with _locked(scans) as file:
+            return _joined(self._given.where, _conditions_in(file))
 
 
-class Scans:
-    """The conditions of all scans of a relation that were planned, in a file of the driver."""
+def _file_of(relation: str) -> Path:
+    """Return the file of the conditions of all scans of a relation that were planned."""
+    begin = f"docstore-pushed-{os.getuid()}-"
+    # Planners of one driver are children of one process, which lives as long as the driver.
+    directory = Path(tempfile.gettempdir()) / f"{begin}{os.getppid()}"
+    if not directory.exists():
+        _delete_left_over(directory.parent, begin)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise ValueError(f"docstore: {directory} belongs to another user: delete it")
+    return directory / relation
 
-    def __init__(self, relation: str) -> None:
-        begin = f"docstore-pushed-{os.getuid()}-"
-        # Planners of one driver are children of one process, which lives as long as the driver.
-        directory = Path(tempfile.gettempdir()) / f"{begin}{os.getppid()}"
-        if not directory.exists():
-            _delete_left_over(directory.parent, begin)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        if directory.stat().st_uid != os.getuid():
-            raise ValueError(f"docstore: {directory} belongs to another user: delete it")
-        self._path = directory / relation
 
-    def add(self, condition: str) -> set[str]:
-        """Add the condition of a scan; return those of all scans."""
-        with self._path.open("a+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            found = {json.loads(line) for line in file}
-            is_recent = time.time() - os.fstat(file.fileno()).st_mtime < SETTLE_S
-            if condition not in found:
-                if found and is_recent:
-                    time.sleep(SETTLE_S)
-                file.write(json.dumps(condition) + "\n")
-            else:
-                os.utime(self._path)
-        return found | {condition}
+@contextmanager
+def _locked(path: Path) -> Iterator[TextIO]:
+    """Open a file to read it and to append to it, for one process at a time."""
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+
+
+def _conditions_in(file: TextIO) -> set[str]:
+    file.seek(0)
+    return {json.loads(line) for line in file}
 
 
 def _delete_left_over(folder: Path, begin: str) -> None:
