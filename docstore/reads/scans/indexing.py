@@ -92,7 +92,7 @@ class Indexing:
             self._wanted, self._built = wanted, {}
             self._reached.clear()
             self._logs.clear()
-            if not wanted:
+            if not wanted and self._has_file():
                 await asyncio.to_thread(delete, self._file)
         if not wanted or self._scans.is_full:
             return FOLLOW_S
@@ -126,6 +126,9 @@ class Indexing:
         self._rounds += 1
         self._rows += rows
         return 0 if late else min(FOLLOW_MAX_S, FOLLOW_S + rows / ROWS_A_S)
+
+    def _has_file(self) -> bool:
+        return self._file.exists()
 
     def metrics(self) -> Mapping[str, float]:
         """Return name -> value, with the factory and the index as labels."""
