@@ -40,7 +40,7 @@ from docstore.reads.positions import Positions
 from docstore.reads.scans.searches import Look
 
 QUERY_TASKS = "/core/query-tasks"
-FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 16, 1_000, 4 << 20
+FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 64, 1_000, 4 << 20
 """Documents read in one call: few at first, then as many as their size allows."""
 
 

@@ -8,6 +8,7 @@ total     aggregates of the documents that an index finds, or nothing
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ class IndexAnswers:
         self._fill = fill
         self._moment = moment
         self._file = IndexFile(execute, path)
+        self._cut: tuple[Any, Spans] = ((), ())
+        """The slots of the last question, as they came and checked: most questions have these."""
         for statement in (*TEMPORARY, NEWEST):
             execute(statement)
 
@@ -75,7 +78,7 @@ class IndexAnswers:
 
     def _found(self, question: dict[str, Any]) -> Answer:
         rows, after, links, most = (question[each] for each in ("rows", "after", "links", "most"))
-        scan = _scan_of(question)
+        scan = self._scan_of(question)
         assert scan.order is not None
         with self._moment(scan.spans):
             chosen = choose(self._execute, scan, scan.order, self._file.tables(scan.prefix))
@@ -90,7 +93,7 @@ class IndexAnswers:
 
     def _without(self, question: dict[str, Any], why: str) -> Answer:
         """Answer without an index."""
-        scan = _scan_of(question)
+        scan = self._scan_of(question)
         self._fill(scan.spans)
         return self._scanned(scan, Chosen(None, why=why), question.get("most", 0))
 
@@ -101,7 +104,7 @@ class IndexAnswers:
         return fields, b""
 
     def _total(self, question: dict[str, Any]) -> Answer:
-        scan = _scan_of(question)
+        scan = self._scan_of(question)
         assert scan.grouping is not None
         with self._moment(scan.spans):
             tables = self._file.tables(scan.prefix)
@@ -114,7 +117,9 @@ class IndexAnswers:
         fields = {"index": chosen.plan.index.name, "looked": looked, "rows": len(rows)}
         return fields, b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
-
-def _scan_of(question: dict[str, Any]) -> Scan:
-    own = ("rows", "after", "links", "most")
-    return scan_of({name: value for name, value in question.items() if name not in own})
+    def _scan_of(self, question: dict[str, Any]) -> Scan:
+        if question["cut"] != self._cut[0]:
+            self._cut = (question["cut"], spans_of(question["cut"], 2))
+        own = ("rows", "after", "links", "most")
+        asked = {name: value for name, value in question.items() if name not in own}
+        return replace(scan_of({**asked, "cut": []}), spans=self._cut[1])
