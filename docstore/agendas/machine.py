@@ -45,7 +45,8 @@ class Agendas:
                 self.documents.learn(row)
             case Told(token, answer):
                 core.told(token, answer)
-                self.documents.go_on()
+                if answer.status < 500:  # A read that failed waits for the next tick.
+                    self.documents.go_on()
             case Posted(token, status, why):
                 self.delivering.posted(token, status, why)
             case Surveyed(token, rows):

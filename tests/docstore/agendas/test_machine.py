@@ -118,6 +118,14 @@ def test_documents_that_were_found_are_read_without_waiting_for_a_tick() -> None
     assert len(driven.machine.documents) == 200
 
 
+def test_a_read_that_fails_at_once_waits_for_the_next_tick() -> None:
+    driven = Driven()
+    [survey] = driven.step(Tick())
+    token, _ = driven.asked(driven.step(Surveyed(survey.token, [row(1, timers=[Timer("x", 1)])])))
+    assert driven.step(Told(token, Answer(503, "no-quorum"))) == []
+    assert driven.asked(driven.pass_s(0.05))[1].verb == "GET"
+
+
 def test_effects_follow_each_other_and_are_settled_together() -> None:
     driven = Driven()
     effects = [Effect(number, "RECORD", "t", b"{}") for number in (64, 65, 128)]
