@@ -134,6 +134,10 @@ bench-large: $(STAMP) ## docstore with a million documents stored; needs wrk (BE
 bench-backup: $(STAMP) ## Backup and restore of 100,000 documents, and PUTs beside; needs wrk (BENCH_FLAGS="--seconds 3").
 	$(BIN)/python -m bench.backup $(BENCH_FLAGS)
 
+.PHONY: bench-indexes
+bench-indexes: $(STAMP) ## Queries with indexes, and what they cost a write; needs wrk (BENCH_FLAGS=--short).
+	$(BIN)/python -m bench.indexes $(BENCH_FLAGS)
+
 .PHONY: bench-connections
 bench-connections: $(STAMP) ## One node of three with 2,000 and 10,000 connections; needs wrk (BENCH_FLAGS="--seconds 3").
 	$(BIN)/python -m bench.connections $(BENCH_FLAGS)
