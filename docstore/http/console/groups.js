@@ -8,7 +8,7 @@ import { action, deletion } from "/core/ui/questions.js";
 import { duration, many, number, span } from "/core/ui/words.js";
 
 export async function groupContent(link, group, may, signal) {
-  const lags = link.startsWith("/core/groups/") ? await lagsOf(link, group, signal) : null;
+  const lags = link.startsWith("/core/groups/") ? await lagsOf(link, signal) : null;
   const { members: found = [], partitionList = [] } = group;
   const mayRemove = found.length > 0 && await may("DELETE", `${link}/members/${found[0][0]}`);
   const isIdle = found.length === 0;
@@ -25,25 +25,10 @@ export async function groupContent(link, group, may, signal) {
   ];
 }
 
-// "flights/0" -> {offset, base, end, lag}; the lag is unknown where the leader did not answer.
-async function lagsOf(link, { topics = {} }, signal) {
-  const [{ offsets }, ...found] = await Promise.all([
-    page(`${encoded(link)}/offsets`, signal),
-    ...Object.keys(topics).map((topic) =>
-      page(`/core/streams/${encodeURIComponent(topic)}`, signal).catch(() => null)),
-  ]);
-  const ends = {};
-  for (const topic of found.filter(Boolean)) {
-    for (const { partition, hw, base } of topic.partitions) {
-      ends[`${topic.name}/${partition}`] = { base, end: hw };
-    }
-  }
-  return Object.fromEntries(offsets.map(({ topic, partition, offset }) => {
-    const { base, end } = ends[`${topic}/${partition}`] ?? {};
-    const from = offset < 0 ? base : offset;
-    const lag = typeof end === "number" && typeof from === "number" ? end - from : null;
-    return [`${topic}/${partition}`, { offset, base, end, lag }];
-  }));
+// "flights/0" -> {offset, start, end, lag}; start, end and lag are null where its leader is silent.
+async function lagsOf(link, signal) {
+  const { offsets } = await page(`${encoded(link)}/offsets`, signal);
+  return Object.fromEntries(offsets.map((each) => [`${each.topic}/${each.partition}`, each]));
 }
 
 function about(group, lags) {
@@ -101,8 +86,8 @@ function partitions(link, { partitionList = [] }, lags, mayReset) {
 }
 
 // A button that sets the offset from which a group without members reads on.
-function reset(link, partition, { offset, base, end }) {
-  const value = Math.max(offset, base ?? 0);
+function reset(link, partition, { offset, start, end }) {
+  const value = Math.max(offset, start ?? 0);
   const [label, input] = field("Next offset", "offset", { type: "number", min: 0, value });
   const act = () => {
     const body = JSON.stringify({ kind: "ResetRequest", offset: wholeIn("offset", input.value) });
@@ -110,7 +95,7 @@ function reset(link, partition, { offset, base, end }) {
   };
   return action("Reset", partition, [
     `The group reads on from there: records before it are skipped, records from it are read again. `
-      + `The partition begins at ${number(base)} and ends at ${number(end)}.`,
+      + `The partition begins at ${number(start)} and ends at ${number(end)}.`,
     [label, input],
   ], ["Reset", act]);
 }
