@@ -15,7 +15,6 @@ An exception of a handler is raised to the test.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, cast
 
@@ -63,17 +62,8 @@ class Called(NamedTuple):
     body: Any
 
 
-@dataclass(eq=False)
 class EffectRefused(AssertionError):
     """An effect was refused for good: on nodes it would be logged and given up."""
-
-    link: str
-    target: str
-    status: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"an effect of {self.link} on {self.target} is refused: {self.status} {self.why}"
 
 
 class _Documents:
@@ -320,7 +310,9 @@ class ServiceTester:
                 self._after(Posted(effect.token, self._delivered(effect)))
             case GiveUp(link, said, status, why):
                 documents = self._documents
-                refused = EffectRefused(link, said.target, status, why)
+                refused = EffectRefused(
+                    f"an effect of {link} on {said.target} is refused: {status} {why}"
+                )
                 documents.raised = documents.raised or refused
 
     def _after(self, event: AgendaEvent) -> None:

@@ -30,7 +30,8 @@ async def call_back(
         if inspect.isawaitable(result):
             await result
     except Exception as error:  # noqa: BLE001 - it must not end the delivery of events
-        context = {"message": f"the callback for {arguments} failed", "exception": error}
+        said = ", ".join(map(str, arguments))
+        context = {"message": f"the callback for {said} failed", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
 
 
