@@ -355,7 +355,7 @@ async def test_what_was_let_go_of_is_gone_and_not_left_out(
         last = await store.put(f"{factory}/a", {"n": n}, key="")
     before = {"kind": "CompactRequest", "beforeMicros": last.value["documentUpdateTimeMicros"]}
     statuses = set()
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(3 * DEADLINE_S):
         while statuses != {410}:
             for url in group.urls:
                 async with session.patch(f"{url}/core/management", json=before) as answer:

@@ -369,7 +369,7 @@ async def let_go_at_one(
     old = f"{link}?documentVersion=3"  # Up to the last but one, only that one stays.
     stale = {"Docstore-Consistency": "stale"}
     is_gone: set[str] = set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not is_gone:  # One of four nodes has no copy, and asks the others.
             for name, url in sorted(urls.items(), key=lambda each: each[0] != owner):
                 # The owner tells the others how far all copies are, and lets go of nothing.
