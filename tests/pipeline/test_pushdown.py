@@ -117,7 +117,7 @@ def links(stage: Stage, condition: str) -> set[str]:
         asked = {"cursor": page["cursor"]}
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("strings", ["exact", "any"])
 def test_nodes_keep_the_rows_that_spark_keeps(mixed: Stage, strings: str, count: int) -> None:
     rng = random.Random(f"{strings}{count}")
@@ -146,7 +146,7 @@ def test_nodes_keep_the_rows_that_spark_keeps(mixed: Stage, strings: str, count:
     assert handed > count // 2
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_filtered_table_has_the_rows_of_an_unfiltered_one(mixed: Stage, count: int) -> None:
     rng = random.Random(count)
     own = plain(mixed, "exact").cache()

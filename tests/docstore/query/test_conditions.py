@@ -58,7 +58,7 @@ def test_a_condition_finds_what_it_says(table: Table, said: Said) -> None:
     check(table, said)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @settings(max_examples=3_000, suppress_health_check=list(HealthCheck), deadline=None)
 @given(CONDITIONS)
 def test_thousands_of_conditions_find_what_they_say(table: Table, said: Said) -> None:
