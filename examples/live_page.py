@@ -27,7 +27,7 @@ class Site:
 
     def __init__(self) -> None:
         self.nodes: list[str] = []
-        self.shown: dict[str, int] = {}
+        self.shown: dict[str, int] | None = None
         self.news = asyncio.Event()
 
     async def serve(self, request: web.BaseRequest) -> web.Response:
@@ -104,15 +104,14 @@ async def main() -> None:
             site.nodes = cluster.urls
             async with Client(cluster.urls) as store, opened(origin):
                 await store.declare("/stock")
-                low = await trade(store, cluster)
                 try:
-                    await site.until(low)
+                    await site.until({})  # The page is open.
+                    await site.until(await trade(store, cluster))
+                    print(f"the page shows {site.shown}, as stored")
                 except TimeoutError:
                     if CHROMIUM:
                         raise
                     print("no browser has opened the page")
-                else:
-                    print(f"the page shows {site.shown}, as stored")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from docstore.pipeline.group_client import Unreachable
 from docstore.pipeline.jobs.contents import digest
 from docstore.query.aggregates import grouping_of
 from tests.docstore.query import table
+from tests.docstore.watching import until
 from tests.pipeline.stage import Stage
 
 
@@ -127,7 +128,9 @@ def test_tables_and_feeds_find_what_the_page_of_conditions_says(
 ) -> None:
     stage = Stage.of(spark, cluster, table.FACTORY)
     if not stage.documents():
-        stage.put({link.removeprefix("/films/"): each for link, each in table.documents().items()})
+        films = table.documents()
+        stage.put({link.removeprefix("/films/"): each for link, each in films.items()})
+        until(lambda: stage.changes(start="earliest", end="latest").count() >= len(films))
     for line in table.LINES[::step]:
         snapshot = stage.load(where=line.condition)
         feed = stage.changes(start="earliest", end="latest", where=line.condition)

@@ -312,7 +312,9 @@ async def test_history_that_is_gone_ends_it(
     page = await api.until(link, state="ended")
     assert receiver.changes == []
     told = await changes_since(store, factory, page["earliest"])
-    assert [each["body"] for each in told] in ([{"n": 2}], [])
+    # The position names all slots: that of the factory may be compacted later than others.
+    every = [{"n": n} for n in range(3)]
+    assert [each["body"] for each in told] == every[len(every) - len(told) :]
 
 
 async def test_a_secret_is_shown_once_and_found_nowhere(
