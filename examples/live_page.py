@@ -1,8 +1,7 @@
 """A web page that shows which shelves run low, live, while two nodes are killed.
 
 The page, `live_page.html`, comes from a site of its own and follows the nodes itself, with the
-module that each of them serves. It opens in Chromium; without one, open the printed address in a
-browser within a minute.
+module that each of them serves. Without Chromium, open the printed address within a minute.
 """
 
 import asyncio
@@ -55,9 +54,10 @@ async def serving(site: Site) -> AsyncIterator[str]:
     runner = web.ServerRunner(web.Server(site.serve))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    yield f"http://{host}:{port}"
-    await runner.cleanup()
+    try:
+        yield "http://{}:{}".format(*runner.addresses[0])
+    finally:
+        await runner.cleanup()
 
 
 @asynccontextmanager
@@ -69,13 +69,14 @@ async def opened(url: str) -> AsyncIterator[None]:
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         flags = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
-        flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         quiet = asyncio.subprocess.DEVNULL
-        command = (CHROMIUM, *flags, url)
+        command = (CHROMIUM, *flags, *["--no-sandbox"] * (os.geteuid() == 0), url)
         browser = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
-        yield
-        browser.terminate()
-        await browser.wait()
+        try:
+            yield
+        finally:
+            browser.terminate()
+            await browser.wait()
 
 
 async def trade(store: Client, cluster: LocalCluster) -> dict[str, int]:
