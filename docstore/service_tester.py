@@ -74,7 +74,7 @@ class _Documents:
         self.services: dict[str, Served] = {}
         self.rows: dict[str, list[Row]] = {}
         self.raised: BaseException | None = None
-        """What a handler has raised, until the test gets it."""
+        """The exception that a handler raised, until the test gets it."""
         self.epoch = 0
         self._keys: dict[tuple[str, str], Row | None] = {}
         self._now_us = now_us

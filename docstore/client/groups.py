@@ -31,7 +31,7 @@ QUIET_S = 0.5
 
 
 class _Calls(NamedTuple):
-    """Functions of the application that are told of partitions."""
+    """Callbacks of the application for partitions that this member gets, gives back, or loses."""
 
     acquired: PartitionCallback | None
     revoked: PartitionCallback | None

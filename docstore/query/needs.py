@@ -1,4 +1,4 @@
-"""What a condition needs of the members of a document, for indexes. Pure.
+"""The values of members that a condition requires, for the choice of an index. Pure.
 
 Negations and functions of a text need nothing that an index has.
 """

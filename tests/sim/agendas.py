@@ -27,7 +27,7 @@ class Shape:
 
 
 class Strikes:
-    """What goes wrong, one after the other, until all heals."""
+    """The faults of a run, one after the other, until all are healed."""
 
     def __init__(self, bench: RegisterBench, shape: Shape) -> None:
         self._bench, self._shape = bench, shape

@@ -68,7 +68,7 @@ def tell(state: State, request: Request) -> State:
 
 
 class Ledger(Service):
-    """Documents that keep in order what they are told."""
+    """Documents that append each entry that they receive."""
 
     path = "/ledger"
 

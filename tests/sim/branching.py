@@ -31,7 +31,7 @@ VERSIONS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a run aims at."""
+    """The kinds of faults and operations that a run prefers."""
 
     level: int
     size: int = 3

@@ -87,7 +87,7 @@ class SessionInvariants:
         self._given_up.add(lease)
 
     def expires(self, lease: str) -> None:
-        """An operator stops the renewal of a lease; its holder is told that it is over."""
+        """An operator stops the renewal of a lease; the holder learns that it has ended."""
         self._expiring.add(lease)
 
     def seen(self, who: str, row: Row) -> None:

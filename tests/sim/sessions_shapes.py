@@ -21,7 +21,7 @@ FAULTS_S, HEALING_S = 12.0, 11.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a run aims at."""
+    """The kinds of faults and operations that a run prefers."""
 
     size: int = 3
     slots: int = 2
@@ -43,7 +43,7 @@ class Shape:
     """After how long most members leave, at the most."""
     meddlers: int = 1
     operators: int = 0
-    """Who hand on what others lead."""
+    """Number of operators, who transfer elections from a leader to another candidate."""
     attached: int = 4
     """Documents that are attached to leases, by whoever comes."""
     guarded: int = 2

@@ -1,4 +1,4 @@
-"""What an update does to the timers and effects of its document."""
+"""Updates change the timers and effects of their document."""
 
 from typing import Any
 

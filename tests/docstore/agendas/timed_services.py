@@ -63,7 +63,7 @@ class Carts(Service):
 
 
 class Ledger(Service):
-    """A ledger keeps in order what it is told."""
+    """A ledger appends each entry that it receives."""
 
     path = "/ledger"
     kind = "test:Ledger"

@@ -49,7 +49,7 @@ async def test_a_changed_file_is_used_at_once(
         async with Client(cluster.urls) as client:
             await client.post("/notes", {"documentSelfLink": "a"})
             assert "ZeroDivisionError" in await refused(client, {"by": 0})
-            words.write_text("WORD = 'two'\n")  # Of the same size, in the same second.
+            words.write_text("WORD = 'two'\n")  # The same size, and perhaps second.
             async with asyncio.timeout(10):
                 while await word(client) != "two":
                     await asyncio.sleep(0.05)

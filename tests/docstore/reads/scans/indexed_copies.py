@@ -79,7 +79,7 @@ def any_filter(rng: random.Random, depth: int = 0) -> str:
 
 
 class IndexedCopy(Copy):
-    """A file with random documents, and indexes that follow it as far as they are told."""
+    """A file with random documents, and indexes that follow it up to a given row."""
 
     def put_some(self, most: int) -> None:
         """Put and delete documents of a factory, and of others that are not indexed."""
@@ -161,7 +161,7 @@ class IndexedCopy(Copy):
 
 
 class Life:
-    """What may happen to a file and to its indexes, in any order."""
+    """Random events of a file and its indexes, in any order."""
 
     def __init__(self, copy: IndexedCopy) -> None:
         self.copy = copy
