@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Written last by an installation that came to its end, and remembers what it installed.
 STAMP := .venv/installed.stamp
 # What only the site, the notebook and their tests need, a third of all packages, is installed for them.
-EXTRAS := connect demo kafka otel spark test
+EXTRAS := connect demo kafka otel pydantic spark test
 MORE_EXTRAS := docs notebook
 STAMP_MORE := .venv/installed-more.stamp
 # The oldest line of Spark that is supported, in an environment of its own; else as the lock says.
