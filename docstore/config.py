@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from docstore.errors import BadConfig
-from docstore.model.address import Address, Ports, ports_of, reachable, split_url
+from docstore.model.address import (
+    Address,
+    KafkaAddresses,
+    Ports,
+    ports_of,
+    reachable,
+    split_url,
+)
 from docstore.model.limits import Limits, limits_of
 from docstore.model.settings import (
     WEEK_S,
@@ -38,6 +45,7 @@ OF_CLIENTS = frozenset({"DOCSTORE_URL", "DOCSTORE_TOKEN", "DOCSTORE_CACERT"})
 """Variables with this prefix that are settings of clients, not of nodes."""
 FOUNDED = ("slots", "points_per_node", "replication_factor", "reads")
 """Settings that cannot change after a group is founded."""
+GOSSIP = Address("127.0.0.1", 8003)
 PRESETS = ("loopback", "lan", "wan")
 _HOST_NAME = re.compile(r"(?:\*|[A-Za-z0-9_][A-Za-z0-9._-]{0,252})\Z")
 _ORIGIN = re.compile(
@@ -77,9 +85,8 @@ class Config:
     peer_port: int = 8002
     """Port for links from other nodes; by default the one after `listen_port`."""
 
-    gossip_host: str = "127.0.0.1"
-    gossip_port: int = 8003
-    """Port for membership, UDP and TCP; by default two after `listen_port`."""
+    gossip: Address = GOSSIP
+    """Address for membership, UDP and TCP; by default at two ports after `listen_port`."""
 
     advertise: Address
     """Address by which clients and other nodes reach `listen`."""
@@ -92,6 +99,9 @@ class Config:
 
     shared: Address | None = None
     """Second address for clients, served by all processes of this machine that have this value."""
+
+    kafka: KafkaAddresses | None = None
+    """Addresses of the listener for Kafka clients; the settings begin with `kafka_`."""
 
     node_id: str = ""
     """Stable name of the node; "" for the name on disk, or a new one."""
@@ -214,6 +224,7 @@ class Config:
                 "http": self.url,
                 "peer": str(self.peer_advertise),
                 "gossip": str(self.gossip_advertise),
+                **({"kafka": str(self.kafka.advertise)} if self.kafka else {}),
             },
             "zone": self.zone,
             "limits": {each.name: getattr(self.limits, each.name) for each in fields(self.limits)},
@@ -227,7 +238,8 @@ RETENTION_S_MIN = 600.0
 
 KEYS = (
     "data", "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
-    "shared", "node_id", "zone", "bootstrap", "join", "replaces", "observer", "standby",
+    "shared", "kafka_listen", "kafka_advertise", "node_id", "zone", "bootstrap", "join", "replaces",
+    "observer", "standby",
     "remove_after_s", "history_retention_s", "slots",
     "points_per_node", "replication_factor", "reads", "heartbeat_interval_s", "owner_timeout_s",
     "repair_interval_s", "journal_mb", "segments_mb",
@@ -324,12 +336,12 @@ def _addresses(ports: Ports) -> dict[str, Any]:
         "listen_port": ports.listen.port,
         "peer_host": ports.peer.host,
         "peer_port": ports.peer.port,
-        "gossip_host": ports.gossip.host,
-        "gossip_port": ports.gossip.port,
+        "gossip": ports.gossip,
         "advertise": ports.advertise,
         "peer_advertise": ports.peer_advertise,
         "gossip_advertise": ports.gossip_advertise,
         "shared": ports.shared,
+        "kafka": ports.kafka,
     }
 
 

@@ -31,6 +31,7 @@ FLOORS = """
     __main__.py
     cli
     node
+    kafka
     http
     maintenance
     reads config.py
@@ -51,7 +52,7 @@ OF_THE_ROOT = ("__version__", "SERVER")
 """Constants of docstore/__init__.py, which imports nothing."""
 
 # These folders may await, read a clock or touch the world; all others are pure but for PARTS.
-SHELLS = ("cli", "client", "http", "maintenance", "node", "pipeline", "reads", "runtime")
+SHELLS = ("cli", "client", "http", "kafka", "maintenance", "node", "pipeline", "reads", "runtime")
 # Modules of a pure folder that may do the same. Adding to it is a reviewed act.
 PARTS = tuple(
     """

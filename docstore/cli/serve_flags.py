@@ -22,6 +22,8 @@ HELP: Mapping[str, str] = {
     "peer_advertise": "HOST:PORT where other nodes reach peer",
     "gossip_advertise": "HOST:PORT where other nodes reach gossip",
     "shared": "HOST:PORT that all processes of this machine serve together",
+    "kafka_listen": "HOST:PORT for clients of Kafka, with docstore[kafka] (none)",
+    "kafka_advertise": "HOST:PORT where they reach kafka_listen (as bound)",
     "node_id": "stable name (kept in the data directory)",
     "zone": "failure domain; replicas and voters spread over zones",
     "bootstrap": "founders, ID=http(s)://HOST:PORT,...; first start only (a group of one)",

@@ -12,7 +12,10 @@ from docstore.runtime.tls.settings import tls_files
 PROCESSES_MAX = 64
 PORTS = 3
 """Ports of each node: clients, other nodes, gossip."""
-ADDRESSES = ("listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise")
+ADDRESSES = (
+    "listen", "peer", "gossip", "advertise", "peer_advertise", "gossip_advertise",
+    "kafka_listen", "kafka_advertise",
+)  # fmt: skip
 LISTEN = Address("127.0.0.1", 8001)
 
 

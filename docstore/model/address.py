@@ -58,6 +58,15 @@ class Ports:
     gossip_advertise: Address
     shared: Address | None
     """Address for clients that several processes of this computer share, if any."""
+    kafka: "KafkaAddresses | None"
+    """Addresses of the listener for Kafka clients, if any."""
+
+
+class KafkaAddresses(NamedTuple):
+    """The bound and the advertised address of a node's Kafka listener."""
+
+    listen: Address
+    advertise: Address
 
 
 def without_user(url: str) -> str:
@@ -120,9 +129,11 @@ def ports_of(
                 f"{key}: listen {listen} leaves no port for {key}: give it as HOST:PORT"
             )
     shared = _setting(settings, "shared", listen) if settings.get("shared") else None
-    bound = [each for each in (listen, peer, gossip, shared) if each is not None]
+    kafka = _setting(settings, "kafka_listen", listen) if settings.get("kafka_listen") else None
+    bound = [each for each in (listen, peer, gossip, shared, kafka) if each is not None]
     local = all(each.is_loopback for each in bound)
-    _refuse_plain_text({"listen": listen, "shared": shared, "peer": peer, "gossip": gossip}, plain)
+    ports = {"listen": listen, "shared": shared, "kafka_listen": kafka}
+    _refuse_plain_text({**ports, "peer": peer, "gossip": gossip}, plain)
     otherwise = listed if listed is not None and listen.is_wildcard else listen
     if otherwise.is_wildcard and "advertise" not in settings:
         raise BadConfig(
@@ -134,8 +145,18 @@ def ports_of(
         local, listen, peer, gossip, advertise,
         _advertised_beside(settings, "peer", peer, advertise.host),
         _advertised_beside(settings, "gossip", gossip, advertise.host),
-        shared,
+        shared, _kafka(settings, kafka, advertise.host),
     )  # fmt: skip
+
+
+def _kafka(settings: Mapping[str, Any], bound: Address | None, host: str) -> KafkaAddresses | None:
+    key = "kafka_advertise"
+    if bound is None:
+        if settings.get(key):
+            raise BadConfig(f"{key}: applies to a port for Kafka clients: set kafka_listen, too")
+        return None
+    otherwise = Address(host, bound.port) if bound.is_wildcard else bound
+    return KafkaAddresses(bound, reachable(_setting(settings, key, otherwise), key))
 
 
 def _refuse_plain_text(ports: Mapping[str, Address | None], plain: Mapping[str, str]) -> None:

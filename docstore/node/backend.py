@@ -49,6 +49,8 @@ class NodeBackend:
         self.inside, self.ready, self.drain = gate.inside, gate.ready, drain
         self.submit_batch = gate.submit_batch
         self._calls = calls
+        self.kafka_metrics: Callable[[], Mapping[str, float]] = dict
+        """Returns the counters of the listener for Kafka clients, if there is one."""
         self.node_pages = NodePages(parts.rpc, self._members, self._own_page)
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
@@ -250,7 +252,8 @@ class NodeBackend:
         )
 
     def metrics(self) -> Mapping[str, float]:
-        return metrics_of(self._parts, self._calls, self._gate.running)
+        counters = metrics_of(self._parts, self._calls, self._gate.running)
+        return {**counters, **self.kafka_metrics()}
 
     # Bulk reads
 

@@ -34,7 +34,7 @@ def _plain_beyond_loopback(config: Config) -> Iterator[str]:
     bound = {
         "listen": Address(config.listen_host, config.listen_port),
         "peer": Address(config.peer_host, config.peer_port),
-        "gossip": Address(config.gossip_host, config.gossip_port),
+        "gossip": config.gossip,
         "shared": config.shared,
     }
     plain = plain_ports({"gossip_key_file": config.gossip_key_file}, config.tls)

@@ -21,9 +21,6 @@ from docstore.documents.view import ReplicaView
 from docstore.errors import BadConfig, StoreBroken, StoreDamaged
 from docstore.http.access import Access
 from docstore.http.declarations import check_declarable
-from docstore.http.origin_check import machine_names
-from docstore.http.server import HttpServer
-from docstore.http.staged_files import Staging
 from docstore.machines.events import Received
 from docstore.maintenance.declaring import Declaring
 from docstore.maintenance.restored import Restored, restored_in
@@ -31,6 +28,7 @@ from docstore.maintenance.webhooks.calling import caller_of
 from docstore.model.tokens import Token, token_in, with_token
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
+from docstore.node.faces import Faces
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
@@ -94,7 +92,7 @@ class Node:
         if store is None or streams_store is None:
             store, streams_store = _stores_in(config)
         self._store, self._streams_store = store, streams_store
-        self._http: HttpServer | None = None
+        self._faces: Faces | None = None
         self._spans: Spans | None = None
         self._last_answer_by = inf
         self._refused: BadConfig | None = None
@@ -140,33 +138,17 @@ class Node:
             partial(check_declarable, backend),
         )
         stack.push_async_callback(self._registration.stop)
-        self._http = self._http_face(backend)
-        await self._http.start(config.listen_host, config.listen_port)
-        if config.shared is not None:
-            await self._http.share(*config.shared)
-        stack.push_async_callback(self._stop_http, self._http)
+        self._spans = spans_of(config, parts.node_id)
+        if self._spans is not None:
+            stack.push_async_callback(self._spans.stop)
+        self._faces = Faces(parts, backend, self._spans)
+        await self._faces.start()
+        stack.push_async_callback(self._stop_faces, self._faces)
         stack.push_async_callback(parts.lookup.stop)
         parts.lookup.look_for(parts.founding.others())
         founder = asyncio.get_running_loop().create_task(self._join_group(recovered))
         stack.push_async_callback(_cancel, founder)
         stack.callback(self.gate.close)
-
-    def _http_face(self, backend: NodeBackend) -> HttpServer:
-        config, credentials = self.config, self.parts.credentials
-        self._spans = spans_of(config, self.parts.node_id)
-        if self._spans is not None:
-            self._stack.push_async_callback(self._spans.stop)
-        return HttpServer(
-            backend,
-            config.limits,
-            Staging(config.data / "staging"),
-            names=config.host_names | machine_names(),
-            origins=config.allowed.origins,
-            access=self.parts.access,
-            tls=credentials.clients if credentials and config.tls.clients else None,
-            slow_request_s=config.logging.slow_request_s or inf,
-            spans=self._spans,
-        )
 
     def _access(self) -> Access | None:
         """Return the users' permissions, and begin to watch their file. Raises BadConfig."""
@@ -260,8 +242,8 @@ class Node:
             if self.config.services.reload:
                 self._reload_services(running)
             _tell_other_port(self.config, parts.node_id, running.driver.view)
-            if self._http is not None:
-                await self._http.serve_shared()
+            if self._faces is not None:
+                await self._faces.serve_group()
 
     def _reload_services(self, running: RunningNode) -> None:
         reloading = Reloading(
@@ -284,8 +266,8 @@ class Node:
         self._begin_to_stop()
         if self.gate.running is not None:
             self.gate.running.drain()
-        if self._http is not None:
-            self._http.send_away()
+        if self._faces is not None:
+            self._faces.send_away()
         self.stopping.set()
 
     def _begin_to_stop(self) -> None:
@@ -314,9 +296,9 @@ class Node:
         """Stop all parts; safe after a start that failed halfway."""
         await self._stack.aclose()
 
-    async def _stop_http(self, http: HttpServer) -> None:
+    async def _stop_faces(self, faces: Faces) -> None:
         self._begin_to_stop()
-        await http.stop(max(POLL_S, self._last_answer_by - asyncio.get_running_loop().time()))
+        await faces.stop(max(POLL_S, self._last_answer_by - asyncio.get_running_loop().time()))
 
     async def _stop_running(self) -> None:
         if self.gate.running is not None:

@@ -14,7 +14,7 @@ from docstore.model.address import Address, parse_address
 
 def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
     config = parse({"data": "d", "listen": "127.0.0.1:9000", "gossip": "127.0.0.1:7"})
-    assert (config.listen_port, config.peer_port, config.gossip_port) == (9000, 9001, 7)
+    assert (config.listen_port, config.peer_port, config.gossip.port) == (9000, 9001, 7)
     assert config.data == Path("d")
     assert config.gossip_preset == "loopback"
 

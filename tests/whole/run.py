@@ -87,7 +87,7 @@ class Host:
         data.mkdir(exist_ok=True)
         config = Config(
             data=data, listen_host=self.address, listen_port=PORT, peer_host=self.address,
-            peer_port=PORT + 1, gossip_host=self.address, gossip_port=PORT + 2,
+            peer_port=PORT + 1, gossip=Address(self.address, PORT + 2),
             advertise=Address(self.address, PORT), peer_advertise=Address(self.address, PORT + 1),
             gossip_advertise=Address(self.address, PORT + 2), node_id=self.name,
             bootstrap=founders, join=join, slots=4, replication_factor=factor, insecure=True,

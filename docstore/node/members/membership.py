@@ -34,9 +34,11 @@ class GossipMembership:
     ) -> None:
         self._me = me
         self._changed = changed
-        reached = {"http": config.url, "peer": config.peer_advertise}
+        reached: dict[str, Any] = {"http": config.url, "peer": config.peer_advertise}
+        if config.kafka is not None:
+            reached["kafka"] = str(config.kafka.advertise)
         meta = reached | {"zone": config.zone, "boot": recovered.boot}
-        bind = (config.gossip_host, config.gossip_port)
+        bind = config.gossip
         self._seeds: set[tuple[str, int]] = set()
         try:
             self._agent = Agent(
@@ -119,6 +121,8 @@ class GossipMembership:
             "zone": meta.get("zone", ""),
             "secondsSinceChange": round(time.monotonic() - member.changed_at_s, 1),
         }
+        if "kafka" in meta:
+            page["kafka"] = meta["kafka"]
         why = [_moment(moment) for moment in self._agent.explain(member.name)]
         return page | ({"why": why[-WHY_MAX:]} if why else {})
 

@@ -70,7 +70,7 @@ def tls_files(settings: Mapping[str, Any]) -> TlsFiles:
 def plain_ports(settings: Mapping[str, Any], files: TlsFiles) -> dict[str, str]:
     """Return port -> the settings that would give it TLS or encryption, for those without."""
     pair = "tls_cert_file and tls_key_file"
-    clients = {} if files.clients else {"listen": pair, "shared": pair}
+    clients = {} if files.clients else {"listen": pair, "shared": pair, "kafka_listen": pair}
     peers = {} if files.peers else {"peer": "tls_ca_file"}
     gossip = {} if settings.get("gossip_key_file") else {"gossip": "gossip_key_file"}
     return clients | peers | gossip

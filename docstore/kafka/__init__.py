@@ -1,0 +1,1 @@
+"""The Kafka listener of a node: clients of Kafka produce and consume the records of streams."""
