@@ -32,7 +32,7 @@ OF_STREAMS = frozenset(
     " orphans probes reassignments recreated repeated resent resignations restarted_at_start"
     " shrunk told_again trimmed_records updates_unknown vetoes witness_rounds"
     " RI1 RI2 RI3 RI4 RI5 RI6 RI7 RI8 RI9 RI10 RI11 RI12 RI13 RI15 RI16 RI17 RI18 RI19"
-    " RI20 RI21".split()
+    " RI20 RI21 RI22 deleted_records deletions".split()
 ).union(
     (
         "batches rotten", "disks taken", "elected outside the set", "lost uncommitted",

@@ -243,6 +243,31 @@ def move(
     _ask(name, number, asked, said, url, as_json=as_json)
 
 
+@partition.command("delete-records")
+def delete_records(
+    name: Topic,
+    number: Number,
+    before: Annotated[
+        int | None, typer.Option(help="Offset of the first record that stays.", min=0)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Delete all records that are committed.")
+    ] = False,
+    url: Urls = DEFAULT_URLS,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the oldest records of a partition, up to an offset."""
+    if everything == (before is not None):
+        raise typer.BadParameter("give --before OFFSET, or --all")
+    asked = {"kind": "DeleteRecordsRequest", "before": -1 if before is None else before}
+    path = f"{_path(name)}/partitions/{number}"
+    page = talk(url, lambda client: client.json("PATCH", path, asked))
+    if as_json:
+        show(page)
+    else:
+        typer.echo(f"{name}/{number} begins at {page['base']}")
+
+
 def _ask(name: str, number: int, asked: Json, said: str, url: list[str], *, as_json: bool) -> None:
     path = f"{_path(name)}/partitions/{number}"
     page = talk(url, lambda client: client.json("PATCH", path, asked))

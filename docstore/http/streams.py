@@ -46,6 +46,7 @@ from docstore.streams.topic import Provision, asked_topic, check_change
 
 POLL_S = 0.02
 READS_AT_ONCE = 64
+OFFSET_MAX = 1 << 62
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
 UNKNOWN: Mapping[str, object] = {
     "leo": None, "hw": None, "base": None, "followers": [], "stale": True
@@ -212,14 +213,19 @@ class StreamPages(FactoryPages):
     async def _command(
         self, request: web.BaseRequest, link: str, body: bytes, timeout_s: float
     ) -> Reply:
-        """Start an operator's command at the controller; the partition's page shows progress."""
+        """Delete records, or start a command of which the partition's page shows the progress."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
-        outcome = await self._backend.inside().stream_backend.command(
-            link, _command_of(raw), timeout_s
-        )
+        backend, media = self._backend.inside().stream_backend, headers.accepted_media(request)
+        command = _command_of(raw)
+        if isinstance(command, int):
+            deleted = await backend.delete_records(link, command, timeout_s)
+            if isinstance(deleted, Problem):
+                return problem_of(deleted, request)
+            return page_reply({"documentSelfLink": link, "base": deleted.start}, media)
+        outcome = await backend.command(link, command, timeout_s)
         if isinstance(outcome, Problem):
             return problem_of(outcome, request)
-        return page_reply({"documentSelfLink": link}, headers.accepted_media(request), status=202)
+        return page_reply({"documentSelfLink": link}, media, status=202)
 
     async def produce(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Append records to a topic, or to one of its partitions."""
@@ -281,7 +287,8 @@ def _change(request: web.BaseRequest, link: str, body: bytes) -> Operation:
     )  # fmt: skip
 
 
-def _command_of(raw: bytes) -> tuple[str, object]:
+def _command_of(raw: bytes) -> tuple[str, object] | int:
+    """Return the command for the controller, or the offset below which to delete records."""
     asked = json.parse_object(raw)
     match asked:
         case {"kind": "ElectRequest", **rest} if not rest.keys() - {"unclean"}:
@@ -295,9 +302,17 @@ def _command_of(raw: bytes) -> tuple[str, object]:
             if not replicas or not all(isinstance(each, str) for each in replicas):
                 raise BadRequest("`replicas` must be an array of ids of nodes, with at least one")
             return ("place", tuple(replicas))
+        case {"kind": "DeleteRecordsRequest", "before": before} if len(asked) == 2:
+            if type(before) is not int or not -1 <= before <= OFFSET_MAX:
+                raise BadRequest(
+                    "`before` must be an offset, or -1 for all committed records;"
+                    f" got {quoted(before)}"
+                )
+            return before
     raise BadRequest(
         'the body must be {"kind": "ElectRequest", "unclean"?},'
-        ' {"kind": "MoveLeaderRequest", "to"} or {"kind": "MoveRequest", "replicas"}'
+        ' {"kind": "MoveLeaderRequest", "to"}, {"kind": "MoveRequest", "replicas"}'
+        ' or {"kind": "DeleteRecordsRequest", "before"}'
     )
 
 

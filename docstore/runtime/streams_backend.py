@@ -19,11 +19,11 @@ from docstore.runtime.stepping import clock, unless_ended
 from docstore.runtime.streams_driver import StreamsDriver
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.streams import events
-from docstore.streams.effects import Begun, Figures, Led, Outcome, Problem, Records
+from docstore.streams.effects import Begun, Deleted, Figures, Led, Outcome, Problem, Records
 from docstore.streams.replica_set import STREAMS, incarnation_of
 from docstore.streams.requests import NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
-from docstore.wire.requests import CommandPartition, FetchRecords, ReadFigures
+from docstore.wire.requests import CommandPartition, DeleteRecords, FetchRecords, ReadFigures
 from docstore.wire.streams_messages import Produced
 
 TOPIC_KNOWN_S = 5.0
@@ -39,6 +39,12 @@ FIGURES_S = 1.0
 NOT_YET = "not-committed-yet"
 NOT_SURE = frozenset({"no-leader", "not-leader"})
 """Codes of refused reads that may be retried at the next leader."""
+MAY_RETRY = NOT_SURE | {"undecided"}
+"""The same of deletions of records, which may be repeated."""
+OUTCOMES: Mapping[str, Callable[..., Outcome]] = {
+    "records": Records, "problem": Problem, "begun": Begun, "deleted": Deleted
+}  # fmt: skip
+"""Kind of a plain outcome -> its class."""
 
 
 class StreamBackend:
@@ -63,6 +69,7 @@ class StreamBackend:
         rpc.serve(FetchRecords, self._fetch_for)
         rpc.serve(ReadFigures, self._figures_for)
         rpc.serve(CommandPartition, self._command_for)
+        rpc.serve(DeleteRecords, self._delete_for)
 
     # Topics
 
@@ -209,12 +216,13 @@ class StreamBackend:
             found = await self._rpc.call(led.leader, asked, wait_s + WAIT_AT_ONCE_S)
         except Unavailable as error:
             return Problem(503, "no-leader", str(error))
-        outcome = _fetched(found)
-        if isinstance(outcome, Records):
-            outcome.incarnation = incarnation_of(led.name)
-            if outcome.batches and not is_of(outcome.batches[0], place_of(led.name)):
+        fetched = _outcome_of(found)
+        assert isinstance(fetched, Records | Problem)
+        if isinstance(fetched, Records):
+            fetched.incarnation = incarnation_of(led.name)
+            if fetched.batches and not is_of(fetched.batches[0], place_of(led.name)):
                 return Problem(503, "not-leader", "the topic was recreated and has another leader")
-        return outcome
+        return fetched
 
     async def leader(self, link: str, deadline: float, *, refresh: bool) -> Led | Problem:
         """Return the leader of a partition, as far as this node knows."""
@@ -236,6 +244,40 @@ class StreamBackend:
         kind, where = asked.origin
         wanted = ReadRequest((kind, where), *asked.packed()[3:])
         return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
+
+    # Deletion of records
+
+    async def delete_records(self, link: str, before: int, timeout_s: float) -> Deleted | Problem:
+        """Delete the records of a partition below an offset; -1 for all that are committed.
+
+        May be repeated. A problem is `unknown` if an attempt may still have deleted records.
+        """
+        deadline = clock() + timeout_s
+        refresh = is_unknown = False
+        while True:
+            led = await self.leader(link, deadline, refresh=refresh)
+            outcome: Outcome = led
+            if isinstance(led, Led):
+                wait_s = min(deadline - clock(), WAIT_AT_ONCE_S)
+                asked = DeleteRecords(link, before, wait_s)
+                try:
+                    call = self._rpc.call(led.leader or self._me, asked, wait_s + AGAIN_S)
+                    outcome = _outcome_of(await call)
+                except Unavailable as error:
+                    outcome = Problem(503, "no-leader", str(error), unknown=True)
+            if isinstance(outcome, Deleted):
+                return outcome
+            assert isinstance(outcome, Problem)
+            is_unknown |= outcome.unknown
+            if outcome.code not in MAY_RETRY or clock() + AGAIN_S >= deadline:
+                return outcome if not is_unknown else _undecided(outcome.detail)
+            refresh = True
+            await asyncio.sleep(AGAIN_S)
+
+    async def _delete_for(self, asked: DeleteRecords) -> tuple[Any, ...]:
+        number, deadline = self._driver.next_request(), clock() + asked.wait_s
+        event = events.DeletionAsked(number, asked.link, asked.before, deadline)
+        return _plain(await self._driver.request(event))
 
     # Figures and commands
 
@@ -281,7 +323,8 @@ class StreamBackend:
                 found = await self._rpc.call(owner, request, deadline - clock())
             except Unavailable as error:
                 found = _plain(Problem(503, "no-controller", str(error)))
-            outcome = _commanded(found)
+            outcome = _outcome_of(found)
+            assert isinstance(outcome, Begun | Problem)
             is_refused = isinstance(outcome, Problem) and outcome.code == "no-controller"
             if not is_refused or clock() + AGAIN_S >= deadline:
                 return outcome
@@ -305,13 +348,16 @@ def _plain(outcome: Outcome) -> tuple[Any, ...]:
             return "problem", outcome.status, outcome.code, outcome.detail, outcome.unknown, more
         case Begun():
             return ("begun",)
+        case Deleted(start):
+            return "deleted", start
         case _:
             raise AssertionError(outcome)
 
 
-def _fetched(found: Any) -> Records | Problem:
+def _outcome_of(found: Any) -> Outcome:
     kind, *fields = found
-    return Records(*fields) if kind == "records" else Problem(*fields)
+    outcome: Outcome = OUTCOMES[kind](*fields)
+    return outcome
 
 
 def _recreated(of: str, there: str) -> Problem:
@@ -323,6 +369,5 @@ def _recreated(of: str, there: str) -> Problem:
     return Problem(410, "topic-recreated", detail, more={"incarnation": there})
 
 
-def _commanded(found: Any) -> Begun | Problem:
-    kind, *fields = found
-    return Begun() if kind == "begun" else Problem(*fields)
+def _undecided(detail: str) -> Problem:
+    return Problem(504, "undecided", detail, unknown=True)

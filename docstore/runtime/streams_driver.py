@@ -36,6 +36,7 @@ from docstore.storage.store import Then
 from docstore.streams.effects import Outcome, Problem
 from docstore.streams.events import (
     CommandAsked,
+    DeletionAsked,
     FetchAsked,
     FiguresAsked,
     LeaderAsked,
@@ -50,7 +51,7 @@ READS_AT_ONCE = 64
 FULL_PAUSE_S = 0.1
 """Seconds between two attempts to store writes on a full disk."""
 
-Asked = FetchAsked | LeaderAsked | FiguresAsked | CommandAsked
+Asked = FetchAsked | LeaderAsked | FiguresAsked | CommandAsked | DeletionAsked
 
 log = structlog.get_logger("docstore.streams")
 

@@ -39,10 +39,38 @@ class FollowerCatchUp:
         """Tell a follower where the logs stop being equal, and send the batches from there on."""
         common = common_offset(standing, leading.log) if standing.full else 0
         follower.is_attached = True
-        self._adopt(leading, follower, max(common, leading.log.start))
-        self.feed(leading, follower)
+        if common < leading.log.start:
+            self._begin(leading, follower)
+        else:
+            self._adopt(leading, follower, common, is_first=common == leading.log.start)
+            self.feed(leading, follower)
 
-    def _adopt(self, leading: Leading, follower: FollowerState, common: int) -> None:
+    def _begin(self, leading: Leading, follower: FollowerState) -> None:
+        """Have a follower begin with the batch that holds the log start, or with the last one."""
+        log, copy = leading.log, follower.copy
+        offset = min(log.start, log.end - 1)
+
+        def begin(found: PartitionResult) -> None:
+            follower.is_looking = False
+            if isinstance(found, CorruptPartition):
+                self._damaged(log)
+            elif follower.is_attached and follower.copy == copy:
+                batches = [each for each in found if isinstance(each, bytes)]
+                follower.begins_at = range_of(batches[0])[0] if batches else log.start
+                self._adopt(leading, follower, follower.begins_at, is_first=True)
+                self.feed(leading, follower)
+
+        in_memory = log.from_tail(offset, log.end, 0)
+        if in_memory is not None:
+            begin(in_memory)
+        else:
+            follower.is_looking = True
+            self._disk.read(Batches(log.name, offset, log.durable, 0), begin)
+
+    def _adopt(
+        self, leading: Leading, follower: FollowerState, common: int, *, is_first: bool
+    ) -> None:
+        """Tell a follower where to go on; is_first: with the first batch of this log."""
         core, log = self._core, leading.log
         follower.in_flight.clear()
         follower.in_flight_bytes = 0
@@ -50,10 +78,12 @@ class FollowerCatchUp:
         adopt = Adopt(
             log.name, leading.epoch, follower.copy, leading.base, common, log.start, log.high,
             log.replica_set.unclean if log.replica_set else 0, log.ballots,
-            log.producers.pack(common) if common == log.start else b"", (),
+            log.producers.pack(common) if is_first else b"", (),
         )  # fmt: skip
         core.send(follower.node, adopt)
-        follower.sent, follower.told, follower.news = common, (log.high, log.start), 0
+        # The first Append tells a start other than 0 again: its acknowledgement proves it durable.
+        follower.sent, follower.told = common, (log.high, -1 if log.start else 0)
+        follower.news = 0
         self.remind(leading)
 
     def feed_all(self, leading: Leading) -> None:
@@ -65,9 +95,11 @@ class FollowerCatchUp:
         """Send pages until the follower was sent all, or the bytes under way reach the bound."""
         core, log = self._core, leading.log
         config = core.config
-        if follower.is_attached and follower.sent < log.start:
-            # Retention deleted records that it still lacks (scenario F27).
-            self._adopt(leading, follower, log.start)
+        is_below = follower.sent < log.start and follower.sent != follower.begins_at
+        if follower.is_attached and is_below and not follower.is_looking:
+            # Records that it still lacks were deleted (scenario F27).
+            self._begin(leading, follower)
+            return
         while (
             follower.is_attached
             and follower.sent < log.end
@@ -90,7 +122,7 @@ class FollowerCatchUp:
         page = [raw for raw in result if isinstance(raw, bytes)]
         is_next = page and range_of(page[0])[0] <= follower.sent
         if is_next and range_of(page[0])[0] < follower.sent:
-            page = [raw for raw in page if range_of(raw)[0] >= follower.sent]
+            page = [raw for raw in page if range_of(raw)[1] > follower.sent]
         if page and is_next:
             self._send(leading, follower, page)
         self.feed(leading, follower)
@@ -108,9 +140,12 @@ class FollowerCatchUp:
         self, leading: Leading, follower: FollowerState, first: int, page: list[bytes]
     ) -> None:
         log = leading.log
-        if follower.told != (log.high, log.start):
-            follower.told = (log.high, log.start)
+        # A follower that lacks records below the start cannot take it.
+        if follower.told != (log.high, log.start) and follower.sent >= log.start:
             follower.news = leading.last_probe = self._core.next_token()
+            if follower.told[1] != log.start:
+                follower.start_news = follower.news
+            follower.told = (log.high, log.start)
         self._core.post(
             follower.node,
             Append,

@@ -73,7 +73,17 @@ class Begun:
     """Answer to an operator: the command has begun."""
 
 
-Outcome = Produced | Records | Problem | Led | Figures | Begun
+@dataclass(slots=True)
+class Deleted:
+    """Answer to a deletion of records.
+
+    start: log start of the partition, durable like a committed record.
+    """
+
+    start: int
+
+
+Outcome = Produced | Records | Problem | Led | Figures | Begun | Deleted
 
 StreamEffect = (
     Send[Streaming]

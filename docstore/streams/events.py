@@ -94,6 +94,19 @@ class CommandAsked:
     command: tuple[str, object]
 
 
+@dataclass(slots=True)
+class DeletionAsked:
+    """A request to delete the records of a partition that this node leads, below an offset.
+
+    before: that offset; ALL_COMMITTED for the high watermark.
+    """
+
+    request: int
+    link: str
+    before: int
+    deadline: float
+
+
 StreamEvent = (
     Received[Streaming]
     | LinkMade
@@ -111,5 +124,6 @@ StreamEvent = (
     | LeaderAsked
     | FiguresAsked
     | CommandAsked
+    | DeletionAsked
     | DrainAsked
 )

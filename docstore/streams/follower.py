@@ -11,17 +11,12 @@ from collections.abc import Sequence
 from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
 from docstore.model.streams_batch import BatchHeader, verified
-from docstore.storage.partitions import (
-    CorruptPartition,
-    ErasePartition,
-    Oldest,
-    PartitionResult,
-    TrimPartition,
-)
+from docstore.storage.partitions import CorruptPartition, ErasePartition, Oldest, PartitionResult
 from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
 from docstore.streams.log import PartitionLog, PartitionLogs
+from docstore.streams.replicas import Replicas
 from docstore.wire.streams_messages import Adopt, Append, Attach, Rejected
 
 SEEK_INTERVAL_S = 0.05
@@ -48,10 +43,19 @@ class LeaderState:
 class FollowedPartitions:
     """Follows the leaders of the partitions that this node has a replica of."""
 
-    def __init__(self, core: Core, logs: PartitionLogs, disk: Disk, fencing: Fencing) -> None:
+    def __init__(
+        self,
+        core: Core,
+        logs: PartitionLogs,
+        disk: Disk,
+        *,
+        replicas: Replicas,
+        fencing: Fencing,
+    ) -> None:
         self._core = core
         self._logs = logs
         self._disk = disk
+        self._replicas = replicas
         self._fencing = fencing
         self.following: dict[str, LeaderState] = {}
         self._seeking: dict[str, PartitionLog] = {}
@@ -155,9 +159,10 @@ class FollowedPartitions:
             log.full = False
             self._disk.save(log)
             return False
-        # Below the start of the leader's log, the two logs may differ. If the leader was away for
-        # longer than retention and was elected uncleanly, our log may even begin above its end.
-        differs = message.common == message.start > log.start or message.common < log.start
+        # Below the first batch of the leader's log, the two logs may differ. If the leader was away
+        # for longer than retention and was elected uncleanly, our log may even begin above its end.
+        is_first = bool(message.producers)
+        differs = (is_first and message.common > log.start) or message.common < log.start
         if differs and log.adopted != ballot:
             self._restart_at(log, message)
         # If adopted before a restart, the log is already a prefix of the leader's.
@@ -196,7 +201,7 @@ class FollowedPartitions:
         self._disk.when_durable(lambda: self._disk.read(Oldest(log.name, WHOLE), learn))
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
-        """Begin with an empty log at the start of the leader's, with its producer state."""
+        """Begin with an empty log at the first batch of the leader's, with its producer state."""
         core = self._core
         core.counters["restarted_at_start"] += 1
         joined = log.joined
@@ -305,9 +310,7 @@ class FollowedPartitions:
             self._disk.raised[log.name] = log
         start = min(start, log.high)
         if start > log.start:
-            log.trim(start)
-            self._disk.store(TrimPartition(log.name, start))
-            self._disk.save(log)
+            self._replicas.trim(log, start)
 
     def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
         """Attach again, since the leader does not know the state of this log."""

@@ -150,6 +150,7 @@ class InSync:
                 and follower.node not in found.leaving
                 and since is not None
                 and self._core.now - since >= self._core.config.replication.join_s
+                and follower.knows_start(leading.log.start)
             ):
                 self._core.counters["grown"] += 1
                 return with_added(found.lrs, found.elr, copy, found.min_in_sync)

@@ -3,7 +3,8 @@
 Each part has a file: batches are judged and sealed (`appending.py`), requests wait
 (`purgatory.py`), records become committed (`high_watermark.py`), followers are sent batches
 (`catchup.py`) and acknowledge them (`acknowledgements.py`), the live replica set changes
-(`in_sync.py`), old records are deleted (`retention.py`).
+(`in_sync.py`), old records are deleted (`retention.py`), and those that a client does not want any
+more (`record_deletion.py`).
 """
 
 from docstore.machines.updates import Updates
@@ -18,7 +19,9 @@ from docstore.streams.in_sync import InSync
 from docstore.streams.leading import FollowerState, Leading, Leads, PendingAppend
 from docstore.streams.log import PartitionLog, PartitionLogs
 from docstore.streams.purgatory import Purgatory, produced
+from docstore.streams.record_deletion import RecordDeletion
 from docstore.streams.replica_set import ReplicaSet
+from docstore.streams.replicas import Replicas
 from docstore.streams.retention import RetentionTask
 from docstore.streams.topics import Topics
 from docstore.wire.streams_messages import Produce
@@ -34,6 +37,7 @@ class Leader:
         disk: Disk,
         leads: Leads,
         *,
+        replicas: Replicas,
         catchup: FollowerCatchUp,
         fetching: Fetching,
         topics: Topics,
@@ -48,7 +52,10 @@ class Leader:
         self.purgatory = purgatory = Purgatory(core)
         self.high_watermarks = HighWatermarks(core, disk, catchup, purgatory, fetching)
         self.in_sync = InSync(core, leads, self.high_watermarks, updates)
-        self.retention = RetentionTask(core, leads, disk, catchup, topics)
+        self.retention = RetentionTask(
+            core, leads, disk, replicas=replicas, catchup=catchup, topics=topics
+        )
+        self.deletion = RecordDeletion(core, leads, disk, replicas=replicas, catchup=catchup)
         self.appending = Appending(
             core,
             disk,

@@ -50,6 +50,8 @@ class FollowerState:
     has_joined: bool = False
     """Whether the follower has acknowledged under this epoch, so that `acked` counts."""
     sent: int = 0
+    begins_at: int = -1
+    """Offset of the batch, below the log start, that it was told to begin with."""
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     """(end, bytes) of each page that was sent and is not acknowledged."""
     in_flight_bytes: int = 0
@@ -60,6 +62,8 @@ class FollowerState:
     """(high watermark, log start) that were sent to the follower last."""
     news: int = 0
     """Number sent with `told`, which the follower repeats when it acknowledges."""
+    start_news: int = 0
+    """Number of the first message that told the log start in `told`."""
     probe: int = 0
     """Greatest number that the follower has repeated."""
     linked_at: float = NEVER
@@ -71,6 +75,10 @@ class FollowerState:
     in_step_since: float | None = None
     noticed_at: float = NEVER
     """When the document was last sent to the follower, because it did not attach."""
+
+    def knows_start(self, start: int) -> bool:
+        """Say whether the follower is known to have this log start on its disk."""
+        return self.told[1] == start and self.probe >= self.start_news
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ from docstore.streams.disk import Disk
 from docstore.streams.effects import StreamEffect
 from docstore.streams.events import (
     CommandAsked,
+    DeletionAsked,
     FetchAsked,
     FiguresAsked,
     LeaderAsked,
@@ -103,20 +104,17 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
         self.directory = Directory(core, updates)
         self.producing = ClientProduces(core, self.directory)
         self.fencing = Fencing(core, logs, disk, replicas, self._deposed)
-        self.follower = FollowedPartitions(core, logs, disk, self.fencing)
+        self.follower = FollowedPartitions(
+            core, logs, disk, replicas=replicas, fencing=self.fencing
+        )
         leads: Leads = {}
         self.fetching = Fetching(core, logs, disk, leads, self.follower, self._damaged)
         topics = Topics(core, updates)
         self.leader = Leader(
-            core,
-            logs,
-            disk,
-            leads,
-            catchup=FollowerCatchUp(core, disk, self._damaged),
-            fetching=self.fetching,
-            topics=topics,
-            updates=updates,
-        )
+            core, logs, disk, leads, replicas=replicas,
+            catchup=FollowerCatchUp(core, disk, self._damaged), fetching=self.fetching,
+            topics=topics, updates=updates,
+        )  # fmt: skip
         self.roles = Roles(
             core,
             logs,
@@ -159,6 +157,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
             self.replicas,
             self.duties,
             self.leader.retention,
+            self.leader.deletion,
             self.follower,
             self.leader.catchup,
             self.leader.in_sync,
@@ -225,6 +224,8 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
                 self.core.give(request, figures_of(self.leader, links))
             case CommandAsked(request):
                 self.core.give(request, self.commands.asked(event))
+            case DeletionAsked():
+                self.leader.deletion.ask(event)
             case DrainAsked():
                 self.core.draining = True
             case _:

@@ -10,11 +10,11 @@ from functools import partial
 
 from docstore.model.streams_batch import BatchHeader
 from docstore.storage.partitions import CorruptPartition, Oldest, PartitionResult, Size
-from docstore.storage.partitions import TrimPartition as Trim
 from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leading import Leading, Leads
+from docstore.streams.replicas import Replicas
 from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
@@ -27,11 +27,19 @@ class RetentionTask:
     """Applies retention at intervals to the partitions that this node leads."""
 
     def __init__(
-        self, core: Core, leads: Leads, disk: Disk, catchup: FollowerCatchUp, topics: Topics
+        self,
+        core: Core,
+        leads: Leads,
+        disk: Disk,
+        *,
+        replicas: Replicas,
+        catchup: FollowerCatchUp,
+        topics: Topics,
     ) -> None:
         self._core = core
         self._leads = leads
         self._disk = disk
+        self._replicas = replicas
         self._catchup = catchup
         self._topics = topics
         self._due: list[tuple[float, int, Leading]] = []
@@ -85,9 +93,7 @@ class RetentionTask:
             start, left = header.end, left - header.size
         if self._is_led(leading) and start > log.start:
             core.counters["trimmed_records"] += start - log.start
-            log.trim(start)
-            self._disk.store(Trim(log.name, start))
-            self._disk.save(log)
+            self._replicas.trim(log, start)
             self._catchup.remind(leading)  # Their logs must be trimmed as well.
             self._plan(leading, 0.0)
         else:

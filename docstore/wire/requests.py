@@ -405,6 +405,19 @@ class ReadFigures(Request[Mapping[str, Mapping[str, Any]]]):
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteRecords(Request[Sequence[Any]]):
+    """Delete the records below an offset of a partition that the node leads: an outcome.
+
+    before: -1 for all that are committed. wait_s: longest wait until the deletion is durable.
+    """
+
+    name: ClassVar[str] = "delete-records"
+    link: str
+    before: int
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CommandPartition(Request[Sequence[Any]]):
     """Begin an operator's command on a partition whose document the node owns.
 

@@ -6,7 +6,7 @@ from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name
 from tests.sim.invariants import Violation
 from tests.sim.run import Outcome
 from tests.sim.streaming_bench import Bench, RegisterBench, ReplicaBench
-from tests.sim.streaming_clients import Consumer, Producer, Told
+from tests.sim.streaming_clients import Consumer, Deleter, Producer, Told
 from tests.sim.streaming_invariants import WHOLE
 from tests.sim.streaming_nemesis import StreamNemesis
 from tests.sim.streaming_shapes import Shape
@@ -73,6 +73,8 @@ def _begin_clients(bench: Bench, told: Told) -> None:
             by_token=index % 3 == 1,
             until=until,
         )
+    for link in bench.links if shape.deletes else ():
+        Deleter(bench, told, link=link, until=until)
 
 
 def _is_meant(alarm: str, nemesis: StreamNemesis) -> bool:

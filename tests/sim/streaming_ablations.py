@@ -1,8 +1,9 @@
 """Rules of streams taken away one at a time, from outside: the runs must notice each.
 
 A round of witnesses is no promise: without it a healthy leader is replaced more often, and that is
-counted (`MORE`). Two rules take a coincidence that runs do not meet, and have a test of a few
-machines that fails without them: an update of unknown fate that is taken for refused leaves a
+counted (`MORE`). Three rules take a coincidence that runs do not meet, and have a test of a few
+machines that fails without them: a replica joins the set without the log start only if the message
+about it is lost at that very moment; an update of unknown fate that is taken for refused leaves a
 member uncounted only for as long as nobody tells its leader of it; and who is chosen of those that
 may lead decides only which records are lost that were not committed (`lost uncommitted` counts).
 """
@@ -20,7 +21,7 @@ from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams import controlled_partition as governed
-from docstore.streams import directory, elections, fencing, replica_set
+from docstore.streams import directory, elections, fencing, record_deletion, replica_set
 from docstore.streams import role_transitions as roles
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
@@ -63,6 +64,9 @@ OFFLINE = Shape(
 )
 DEAF = Shape(kinds=("deaf",), partitions=3)
 CLOCKS = Shape(kinds=("clock", "clock", "slow"), beside=("crash", "isolate"), retention_ms=1_500)
+DELETED = Shape(
+    kinds=("crash", "crash", "isolate", "flap"), deletes=True, max_lag_ms=300, tail_bytes=400
+)
 KEPT = Shape(kinds=("crash", "pause"), retention_ms=500, retention_bytes=1_000)
 
 
@@ -305,6 +309,9 @@ RULES: dict[str, Ablation] = {
     "trimmed-by-followers": Ablation("RC11", ((FollowedPartitions, "_learn", _trim_all),), KEPT),
     "old-by-the-leader's-own-clock": Ablation(
         "D6", ((RegisterView, "past_us", RegisterView.wall_now_us),), CLOCKS
+    ),
+    "deleted-before-others-know": Ablation(
+        "RC12", ((record_deletion, "_is_known", lambda leading: True),), DELETED
     ),
     "appended-again-without-a-number": Ablation(
         "RN3", ((ClientProduces, "_lost", _ask_again),), PLAIN

@@ -59,7 +59,7 @@ class Bench:
         self.shape = shape
         self.streamers: dict[str, Streamer] = {}
         self.invariants = StreamInvariants(self.streamers)
-        if not shape.retention_bytes:
+        if not (shape.retention_bytes or shape.deletes):
             self.invariants.retention_s = shape.retention_ms / 1000
         self.links = [partition_link(f"t{number}", 0) for number in range(shape.partitions)]
         """Each of a topic of its own."""

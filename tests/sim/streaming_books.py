@@ -48,6 +48,8 @@ class Book:
     lost: set[tuple[int, int]] = field(default_factory=set)
     """(offset, CRC) of what was committed, and may be lost by an unclean election."""
     lost_values: set[str] = field(default_factory=set)
+    deleted: int = 0
+    """Offset below which a client was told that the records are deleted."""
     shown: tuple[int, int] = (0, 0)
     """(epoch, high watermark) of the answer with the greatest one."""
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from docstore.model.streams_batch import is_of, place_of
-from docstore.streams.effects import HIGH_NOT_KNOWN, Outcome, Problem, Records
-from docstore.streams.events import FetchAsked, ProduceAsked
+from docstore.streams.effects import HIGH_NOT_KNOWN, Deleted, Outcome, Problem, Records
+from docstore.streams.events import DeletionAsked, FetchAsked, ProduceAsked
+from docstore.streams.record_deletion import ALL_COMMITTED
 from docstore.streams.records import Record, pack
 from docstore.streams.replica_set import ReplicaSet
 from docstore.testing.simulation.world import World
@@ -378,3 +379,37 @@ class Consumer:
         if node.up and node.life == life and steady:
             self._told.problems.append(f"a fetch of {self._link} had no answer by its deadline")
         self._next()
+
+
+class Deleter:
+    """Deletes the records of one partition up to some offset, now and then."""
+
+    def __init__(self, bench: Bench, told: Told, *, link: str, until: float) -> None:
+        self._bench, self._told, self._link, self._until = bench, told, link, until
+        self._world = bench.world
+        self._world.after(1.0, self._next)
+
+    def _next(self) -> None:
+        world, link = self._world, self._link
+        if world.now > self._until:
+            return
+        found = self._bench.document(link)
+        name = self._bench.name_of(link)
+        if found is not None and found.leader and self._bench.node(found.leader).up:
+            high = len(self._bench.invariants.books[name].committed)
+            before = world.rng.choice((ALL_COMMITTED, world.rng.randint(0, high), high + 1))
+            deadline = world.now + world.rng.choice((0.2, 2.0))
+            self._bench.streamers[found.leader].request(
+                lambda request: DeletionAsked(request, link, before, deadline),
+                lambda outcome: self._answered(name, before, outcome),
+            )
+        world.after(0.5 + world.rng.random() * 2, self._next)
+
+    def _answered(self, name: str, before: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Problem):
+            self._told.counters[f"delete {outcome.code}"] += 1
+            return
+        if not isinstance(outcome, Deleted) or outcome.start < before:
+            raise Violation(f"RI22: a deletion up to {before} of {name} is answered by {outcome}")
+        self._told.counters["deletions"] += 1
+        self._bench.invariants.deleted(name, outcome.start)

@@ -1,4 +1,4 @@
-"""What must hold of streams after every single step, of all nodes together (RI1 to RI21)."""
+"""What must hold of streams after every single step, of all nodes together (RI1 to RI22)."""
 
 import zlib
 from collections import Counter
@@ -203,6 +203,13 @@ class StreamInvariants:
             offset = header_of(raw).end
             yield raw
 
+    def deleted(self, name: str, start: int) -> None:
+        """RI22: note that a client was told that a partition begins there."""
+        book = self.books[name]
+        if start > len(book.committed) and not book.unclean:
+            raise Violation(f"RI22: {name} begins at {start}, above {len(book.committed)}")
+        book.deleted = max(book.deleted, start)
+
     # A leader
 
     def _check_leading(self, streamer: Streamer, name: str, leading: Leading) -> None:
@@ -229,6 +236,11 @@ class StreamInvariants:
             raise Violation(f"RI1: two leaders of epoch {leading.epoch} of {log.name}")
         if leading.epoch < book.unclean:
             return  # Of a history that is no more.
+        self.checked["RI22"] += bool(book.deleted)
+        if log.start < book.deleted and not book.unclean:
+            raise Violation(
+                f"RI22: {streamer.name} leads {log.name} from {log.start}, not {book.deleted}"
+            )
         held: dict[int, int] = {}
         for header, raw in self.batches(streamer, log, log.start, log.end):
             crc = zlib.crc32(raw)
@@ -376,7 +388,8 @@ class StreamInvariants:
                 entry = ProducerEntry(
                     each.producer_epoch, each.sequence, each.base, each.records, each.last_us
                 )
-                found.setdefault(each.producer, []).append(entry)
+                if each.base >= log.start:
+                    found.setdefault(each.producer, []).append(entry)
         known = {
             producer: kept
             for producer, entries in log.producers.newest().items()

@@ -46,6 +46,8 @@ class Shape:
     max_lag_ms: int = 2_000
     retention_ms: int = 0
     retention_bytes: int = 0
+    deletes: bool = False
+    """A client deletes the records up to offsets."""
     unclean: bool = False
     """The topics allow unclean elections."""
     offline_retry_s: float = 2.0
@@ -90,7 +92,7 @@ def shape_of(seed: int, beside: tuple[str, ...] = BESIDE) -> Shape:
         )
     if rng.random() < 0.2:
         shape = replace(shape, kinds=(*shape.kinds, "change"), changes=True)
-    return shape
+    return replace(shape, deletes=rng.random() < 0.3)
 
 
 UNCLEAN = Shape(

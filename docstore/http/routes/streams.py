@@ -61,7 +61,8 @@ STREAMS: About = About(
         Route(f"{_PARTITIONS}/{{partition}}", {
             "GET": Op("A partition", {200: "Partition"}, handler=StreamPages.partition,
                       headers=WAITS),
-            "PATCH": Op("Choose a leader, or move its replicas", {202: "Commanded"},
+            "PATCH": Op("Choose a leader, move its replicas, or delete records",
+                        {200: "RecordsDeleted", 202: "Commanded"},
                         "PartitionRequest", StreamPages.partition, headers=WAITS),
         }, StreamPages),
         Route(f"{_PARTITIONS}/{{partition}}/records", {

@@ -130,6 +130,7 @@ TABLE: Table = {
     events.LeaderAsked: facts("LeaderAsked", ROUTINE, "request link refresh"),
     events.FiguresAsked: facts("FiguresAsked", OCCASION, "request"),
     events.CommandAsked: facts("CommandAsked", TURN, "request link command"),
+    events.DeletionAsked: facts("DeletionAsked", TURN, "request link before"),
     Persist: Shape(ROUTINE, _keep),
     Read: Shape(ROUTINE, _look),
     Give: Shape(ROUTINE, _give),

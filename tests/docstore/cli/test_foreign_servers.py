@@ -51,6 +51,7 @@ ARGUMENTS = {
     "partition elect": "t 0",
     "partition lead": "t 0 n2",
     "partition move": "t 0 n2",
+    "partition delete-records": "t 0 --all",
     "produce": "t",
     "consume": "t",
     "group list": "",

@@ -169,6 +169,27 @@ async def test_nothing_is_lost_or_twice_while_leaders_are_killed(
         assert of_key == sorted(of_key), key
 
 
+async def test_deleted_records_stay_deleted_when_the_leader_is_killed(
+    group: LocalCluster, store: Client
+) -> None:
+    path = await create(store, "shorter")
+    url = ",".join(group.urls)
+    lines = "".join(f"{number}\n" for number in range(9))
+    await asyncio.to_thread(docstore, "produce", "shorter", "--url", url, feed=lines)
+    command = ("partition", "delete-records", "shorter", "0", "--url", url)
+    said = await asyncio.to_thread(docstore, *command, "--before", "4")
+    assert said == ["shorter/0 begins at 4"]
+    leader = await leader_of(group, store, path)
+    await asyncio.to_thread(group.kill, leader)
+    found = await consumed(store, "shorter")
+    assert [value for _, value in found] == list(range(4, 9))
+    group.start(leader)
+    await asyncio.to_thread(group.wait_ready)
+    said = await asyncio.to_thread(docstore, *command, "--all", "--json")
+    assert json.loads("".join(said))["base"] == 9
+    assert await consumed(store, "shorter") == []
+
+
 async def test_a_node_that_stops_gives_its_partitions_away_first(
     group: LocalCluster, store: Client
 ) -> None:

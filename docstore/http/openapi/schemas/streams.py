@@ -78,11 +78,17 @@ STREAMS: Schemas = {
             asked("ElectRequest", unclean=FLAG),
             asked("MoveLeaderRequest", "to", to=TEXT),
             asked("MoveRequest", "replicas", replicas=many(TEXT, least=1)),
+            asked("DeleteRecordsRequest", "before",
+                  before=told(whole(-1, 1 << 62), "An offset, or -1 for all committed records")),
         ),
         {"kind": "MoveLeaderRequest", "to": "n2"},
     ),
     "Commanded": shown(
         of(documentSelfLink=TEXT), {"documentSelfLink": "/core/streams/flights/partitions/0"}
+    ),
+    "RecordsDeleted": shown(
+        of(documentSelfLink=TEXT, base=told(WHOLE, "Offset at which the partition begins now")),
+        {"documentSelfLink": "/core/streams/flights/partitions/0", "base": 1200},
     ),
     "NewRecord": shown(
         only("A record. `key` chooses the partition, unless `partition` names it.", "value",

@@ -140,3 +140,34 @@ async def test_a_node_says_what_it_leads_and_follows(group: LocalCluster, topic:
         assert any(line.startswith("docstore_streams_leads_opened_total ") for line in lines)
     assert led >= 2
     assert followed >= 4
+
+
+async def test_records_are_deleted_up_to_an_offset_through_any_node(
+    node: Session, topic: str, group: LocalCluster
+) -> None:
+    path = f"{topic}/partitions/0"
+    await posted(node, path + "/records", {"records": [{"value": each} for each in range(10)]})
+    for url in group.urls:
+        before = 3 + group.urls.index(url)
+        asked = {"kind": "DeleteRecordsRequest", "before": before}
+        async with Session(url) as other, other.patch(path, json=asked) as response:
+            assert response.status == 200, await response.text()
+            assert (await response.json())["base"] == before
+    assert values(await read(node, path, "?from=beginning")) == list(range(5, 10))
+    async with node.get(f"{path}/records?from=4") as response:
+        assert (await problem_of(response, 410))["next"] == 5
+
+
+async def test_a_deletion_of_records_above_what_is_committed_is_refused(
+    node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/1"
+    await posted(node, path + "/records", {"value": 1})
+    asked = {"kind": "DeleteRecordsRequest", "before": 2}
+    async with node.patch(path, json=asked) as response:
+        assert (await problem_of(response, 416))["hw"] == 1
+    for before in (-2, "1", 1.0, True, None):
+        asked = {"kind": "DeleteRecordsRequest", "before": before}
+        async with node.patch(path, json=asked) as response:
+            assert (await problem_of(response, 400))["outcome"] == "not_applied"
+    assert values(await read(node, path)) == [1]
