@@ -125,7 +125,10 @@ def shapes(spark: Any, goals: Goals, documents: int) -> None:
     with group(3, documents // 10) as cluster:
         url = ",".join(cluster.urls)
         found = {
-            json.dumps(digest(pipeline.read(spark, url, FACTORY, partitions=n, readFrom=copy)))
+            json.dumps(
+                digest(pipeline.read(spark, url, FACTORY, partitions=n, readFrom=copy)),
+                sort_keys=True,  # Buckets come in the order of tasks.
+            )
             for n in (1, 4, 64)
             for copy in ("nearest", "owner", "replica")
         }

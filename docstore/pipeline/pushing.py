@@ -24,7 +24,13 @@ from typing import TextIO
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import Filter, InputPartition
+from pyspark.sql.datasource import (
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    IsNotNull,
+)
 from pyspark.sql.types import StructType
 
 from docstore.errors import BadRequest
@@ -41,6 +47,11 @@ RELATION = "relation"
 ALWAYS = {"slot": "slot >= 0", "documentVersion": "documentVersion >= 0",
           "documentSelfLink": "documentSelfLink > ''"}  # fmt: skip
 """Column -> a filter that is always true, which Spark cannot know."""
+_TRUE: Sequence[Filter] = (
+    GreaterThanOrEqual(("slot",), 0), GreaterThanOrEqual(("documentVersion",), 0),
+    GreaterThan(("documentSelfLink",), ""), *[IsNotNull((name,)) for name in ALWAYS],
+)  # fmt: skip
+"""The filters of `ALWAYS` as Spark hands them over: a node must not check them for each row."""
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
@@ -61,7 +72,8 @@ class PushingReader(TableReader):
         """Raises ValueError."""
         super().__init__(options, schema)
         self._given, self._schema = options, schema
-        self._asked = ""
+        self.asked = ""
+        """Condition of the scan that was planned last, "" for all rows."""
         if not _NAME.fullmatch(options.text(RELATION)):
             raise ValueError(f"docstore: leave {RELATION} out: pipeline.read sets it")
 
@@ -70,14 +82,15 @@ class PushingReader(TableReader):
         # A document that does not fit the schema must fail the query, whatever the filters say.
         if self._given.choice("parseMode", PARSE_MODES) != FAIL:
             is_text = self._given.choice("strings", STRINGS) == "any"
-            self._asked = condition_of(filters, self._schema, any_is_text=is_text)
+            asked = [each for each in filters if each not in _TRUE]
+            self.asked = condition_of(asked, self._schema, any_is_text=is_text)
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         scans = _file_of(self._given.text(RELATION))
         with _locked(scans) as file:
-            if self._asked not in _conditions_in(file):
-                file.write(json.dumps(self._asked) + "\n")
+            if self.asked not in _conditions_in(file):
+                file.write(json.dumps(self.asked) + "\n")
         # The reader is pickled before: only a partition can say where the file is.
         return [InputPartition((scans, each.value)) for each in super().partitions()]
 

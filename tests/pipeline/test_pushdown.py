@@ -10,7 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import datasource as P  # noqa: N812
 
 from docstore import pipeline
+from docstore.pipeline import pushing
 from docstore.pipeline.filters import condition_of
+from docstore.pipeline.options import COMMON, READ, Options
 from tests.pipeline.stage import Stage
 
 MEMBERS = "n long, x double, s string, b boolean, at struct<city: string, k: int>"
@@ -166,6 +168,25 @@ def test_only_rows_that_match_leave_their_node(mixed: Stage) -> None:
     sent = mixed.metric("docstore_scan_rows_total") - before - 400
     bodies = [each for each in documents().values() if each.get("n") == 5]
     assert found <= sent <= len(bodies)
+
+
+@pytest.mark.parametrize(
+    "true",
+    [P.GreaterThanOrEqual(("slot",), 0), P.GreaterThan(("documentSelfLink",), ""),
+     P.GreaterThanOrEqual(("documentVersion",), 0)],
+    ids=lambda each: each.attribute[0],
+)  # fmt: skip
+def test_nodes_check_no_filter_that_is_always_true(mixed: Stage, true: Any) -> None:
+    """A scan without a filter of its caller must not cost a condition for each row."""
+    given = {"url": mixed.url, "path": mixed.path, "relation": "0" * 32}
+    schema = table(mixed).schema
+    reader = pushing.PushingReader(Options.of(given, READ + COMMON), schema)
+    always = [P.IsNotNull(true.attribute), true]
+    assert true.attribute[0] in pushing.ALWAYS
+    reader.pushFilters(always)
+    assert reader.asked == ""
+    reader.pushFilters([*always, P.EqualTo(("n",), 5)])
+    assert reader.asked == "(`n` = 5)"
 
 
 def test_scans_of_one_relation_have_their_own_rows(mixed: Stage) -> None:
