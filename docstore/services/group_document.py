@@ -8,6 +8,9 @@ next state, the version on which it is based and the term that decided it.
 it leads the partition, with its token: the version of the row that granted it. So tokens also grow
 over a group that was deleted and created again. A member's list of partitions is not stored, since
 each pulse sends it.
+
+A group whose members are Kafka clients has the member `kafka`. Its leader assigned the partitions,
+so target and tenure are equal, and each generation grants all of them anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,6 +79,18 @@ class Tenure(NamedTuple):
     token: int
 
 
+class KafkaUse(NamedTuple):
+    """The protocol that Kafka clients chose for a group, and the longest times that they asked for.
+
+    type: `consumer` for consumers of topics. name: that of the assignor.
+    """
+
+    type: str
+    name: str
+    session_ms: int
+    rebalance_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The times of a group in milliseconds: see `ownership/by_induction.py`.
@@ -111,7 +126,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """State of the document. parts: topic -> partitions, or "" -> partitions for roles."""
+    """State of the document. parts: topic -> partitions, or "" -> partitions for roles.
+
+    kafka: None unless the members are Kafka clients.
+    """
 
     parts: Mapping[str, int]
     settings: Settings = field(default_factory=Settings)
@@ -119,6 +137,7 @@ class GroupState:
     members: Mapping[str, MemberDetails] = field(default_factory=dict)
     target: Mapping[str, str] = field(default_factory=dict)
     tenure: Mapping[str, Tenure] = field(default_factory=dict)
+    kafka: KafkaUse | None = None
 
     @property
     def partitions(self) -> list[str]:
@@ -158,6 +177,7 @@ class GroupState:
                 [places[held.member], held.token] if (held := self.tenure.get(each)) else []
                 for each in names
             ],
+            **({} if self.kafka is None else {"kafka": list(self.kafka)}),
         }
 
     def pack(self) -> bytes:
@@ -168,7 +188,7 @@ class GroupState:
 def new_group(asked: State, *, parts: Mapping[str, int]) -> GroupState:
     """Return a new group as a client requests it; its times are optional. Raises Refusal."""
     fields = Fields(asked)
-    found = GroupState(parts=_checked(parts), settings=settings_of(fields))
+    found = GroupState(parts=_checked(parts, topics_min=1), settings=settings_of(fields))
     fields.end()
     return found
 
@@ -211,12 +231,14 @@ def group_of(state: State) -> GroupState:
     members = _members(fields.array("members"))
     names = list(members)
     targets, tenures = fields.array("target"), fields.array("tenure")
+    kafka = _kafka(fields.array("kafka")) if "kafka" in state else None
     fields.end()
     found = GroupState(
         parts=bare.parts,
         settings=settings,
         generation=generation,
         members=members,
+        kafka=kafka,
         target=_by_partition(
             bare, targets, lambda each: _name(names, each) if each != -1 else None
         ),
@@ -241,9 +263,10 @@ def read_group(state: bytes) -> GroupState | None:
         return None
 
 
-def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
+def _checked(parts: Mapping[str, Any], topics_min: int = 0) -> dict[str, int]:
+    """Return the partitions. Raises Refusal. A new group of Kafka clients has no topics yet."""
     counts = list(parts.values())
-    if not parts or not all(type(each) is int and each >= 1 for each in counts):
+    if len(counts) < topics_min or not all(type(each) is int and each >= 1 for each in counts):
         raise Refusal(
             ("`partitions` of a topic, or of roles, must be a whole number, 1 or more"), status=400
         )
@@ -252,6 +275,13 @@ def _checked(parts: Mapping[str, Any]) -> dict[str, int]:
             f"a group must have at most {PARTITIONS_MAX} partitions; got {sum(counts)}", status=422
         )
     return dict(parts)
+
+
+def _kafka(listed: Sequence[Any]) -> KafkaUse:
+    kinds = [type(each) for each in listed]
+    if kinds != [str, str, int, int]:
+        raise Refusal("`kafka` must be [type, name, sessionMs, rebalanceMs]", status=400)
+    return KafkaUse(*listed)
 
 
 def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:

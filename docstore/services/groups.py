@@ -43,6 +43,8 @@ def why_not(  # Tests replace this.
     """
     if (before.phase, after.phase) not in PHASES:
         return f"a group that is {before.phase} does not become {after.phase}"
+    if before.kafka or after.kafka:
+        return _why_not_kafka(before, after, version)
     is_new = replace(after, generation=0, tenure={}) != replace(before, generation=0, tenure={})
     if after.generation != before.generation + is_new:
         return "the generation grows by one when members, topics, settings or target change"
@@ -52,6 +54,26 @@ def why_not(  # Tests replace this.
         return "the number of partitions may change only while the group has no members"
     if any(each not in after.members for each in after.target.values()):
         return "only a member should have a partition"
+    return _why_not_granted(before, after, version)
+
+
+def _why_not_kafka(before: GroupState, after: GroupState, version: int) -> str:
+    """Return why a state may not follow another, one of which has Kafka clients as members.
+
+    A generation may be skipped: one that members were told of, but that was never decided.
+    """
+    if before.members and after.members and bool(before.kafka) != bool(after.kafka):
+        return "the members of a group are either Kafka clients or members of docstore's protocol"
+    if bool(after.kafka) != bool(after.members):
+        return "`kafka` is there while Kafka clients are members"
+    if after.generation < before.generation:
+        return "the generation of a group only grows"
+    if after.settings != before.settings:
+        return "settings may change only while the group has no members"
+    return _why_not_granted(before, after, version)
+
+
+def _why_not_granted(before: GroupState, after: GroupState, version: int) -> str:
     for partition, tenure in after.tenure.items():
         if tenure != before.tenure.get(partition) and tenure.token != version:
             return "the token of a tenure is the version of the row that granted it"

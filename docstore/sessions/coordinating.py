@@ -16,7 +16,7 @@ G7 Each partition moves independently; changes that arrive during an update go i
 G8 Under a new term all members have a whole session, and send their lists again.
 
 Joining and leaving (G6): `joining.py`. Topics that grow: `partition_growth.py`. The other side of
-the wire is `member.py`.
+the wire is `member.py`. Groups whose members are Kafka clients: `kafka_coordinating.py`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -34,6 +34,7 @@ from docstore.sessions.coordinated_group import CoordinatedGroup, Heard, Index
 from docstore.sessions.core import Core
 from docstore.sessions.deadlines import Deadlines
 from docstore.sessions.joining import JoinsAndLeaves
+from docstore.sessions.kafka_coordinating import KafkaCoordinating
 from docstore.sessions.owned import Known
 from docstore.sessions.partition_growth import Growing
 from docstore.sessions.reconciling import GroupChanges, reconciled
@@ -50,8 +51,16 @@ class Coordinating:
     """Coordinates the groups below one path whose documents this node owns."""
 
     def __init__(
-        self, core: Core, updates: Updates, *, confirming: Confirming, waiting: Waiting, path: str
+        self,
+        core: Core,
+        updates: Updates,
+        *,
+        confirming: Confirming,
+        waiting: Waiting,
+        path: str,
+        kafka: KafkaCoordinating | None = None,
     ) -> None:
+        """kafka: coordinates the groups whose members are Kafka clients."""
         self._core = core
         self._updates = updates
         self._confirming = confirming
@@ -60,6 +69,7 @@ class Coordinating:
         self._governed: dict[str, CoordinatedGroup] = {}
         self._deadlines: Deadlines[Key] = Deadlines(core)
         self._growing = Growing(core)
+        self._kafka = kafka
         joining = JoinsAndLeaves(self.confirm, self.reconcile)
         kind = path.rpartition("/")[2]
         self.calls: Mapping[str, Callable[[Served], None]] = {
@@ -69,6 +79,7 @@ class Coordinating:
             f"{kind}-leave": joining.leaves,
             f"{kind}-show": self._shows,
             f"{kind}-fence": self._forces,
+            **({} if kafka is None else kafka.calls),
         }
 
     # Documents
@@ -91,6 +102,11 @@ class Coordinating:
         governed = self._governed[known.link]
         group = governed.group
         governed.index = Index.of(group)
+        if self._kafka is not None:
+            self._kafka.changed(known)
+        if group.kafka is not None:
+            self._refuse_all(governed)
+            return
         for member in set(governed.heard) - set(group.members):
             del governed.heard[member]
             self._deadlines.drop((known.link, member))
@@ -100,8 +116,17 @@ class Coordinating:
                 self._deadlines.grant((known.link, member), group.settings.session_ms / 1000)
         JoinsAndLeaves.answer(governed)
 
+    def _refuse_all(self, governed: CoordinatedGroup) -> None:
+        """Drop what members of docstore's own protocol asked for: Kafka clients were first."""
+        for served in (each for calls in governed.joining.values() for each in calls):
+            refuse_beside_kafka(served)
+        governed.joining.clear()
+        governed.changes = GroupChanges()
+
     def left(self, known: Known) -> None:
         """Stop governing a group, and send its waiting calls to the next coordinator."""
+        if self._kafka is not None:
+            self._kafka.left(known)
         governed = self._governed.pop(known.link)
         for member in governed.heard:
             self._deadlines.drop((known.link, member))
@@ -116,7 +141,11 @@ class Coordinating:
             core.counters["members_expired"] += 1
             core.counters["member_expiry_lag_us"] += int(late_s * 1e6)
             self._governed[link].changes.gone.add(member)
+        if self._kafka is not None:
+            self._kafka.tick()
         for governed in list(self._governed.values()):
+            if governed.group.kafka is not None:
+                continue
             self._fence(governed)
             self._growing.look(governed)
             self.reconcile(governed)
@@ -157,6 +186,8 @@ class Coordinating:
         def read(known: Known | None) -> None:
             if known is None:
                 served.refuse(404, "no-such-group", f"there is no group {served.link}")
+            elif known.found.kafka is not None:
+                refuse_beside_kafka(served)
             else:
                 then(self._governed[known.link])
 
@@ -306,6 +337,15 @@ class Coordinating:
             "revoking": {each: int((now - at) * 1000) for each, at in heard.revoking.items()},
             "fenced": heard.is_fenced,
         }
+
+
+def refuse_beside_kafka(served: Served) -> None:
+    """Refuse a member of docstore's own protocol in a group of Kafka clients (rule KG6)."""
+    served.refuse(
+        409,
+        "inconsistent-protocol",
+        f"the members of {served.link} are Kafka clients: stop them first, or join another group",
+    )
 
 
 def answer(served: Served, reply: messages.Reply) -> None:

@@ -22,6 +22,7 @@ from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.core import Core
 from docstore.sessions.effects import SessionEffect
 from docstore.sessions.events import Asked, Confirmed, SessionEvent
+from docstore.sessions.kafka_coordinating import KafkaCoordinating
 from docstore.sessions.leasing import Leasing
 from docstore.sessions.lock_hand_over import Promoting
 from docstore.sessions.owned import OwnedDocuments, Part
@@ -56,12 +57,14 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling, Core]):
             Promoting(path, core, self.owned, self.updates, waiting=self.waiting)
             for path in (ELECTIONS, LOCKS)
         ]
+        kafka = KafkaCoordinating(core, self.updates, confirming=self.confirming)
         coordinating = [
             Coordinating(
-                core, self.updates, confirming=self.confirming, waiting=self.waiting, path=path
+                core, self.updates, confirming=self.confirming, waiting=self.waiting,
+                path=path, kafka=kafka if path == GROUPS else None,
             )
             for path in (GROUPS, ROLES)
-        ]
+        ]  # fmt: skip
         self.groups = coordinating[0]
         self.parts: tuple[Part, ...] = (self.leasing, *promoting, *coordinating)
         for part in self.parts:
