@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from tests.sim.groups_ablations import BOTH
+from tests.sim.groups_ablations import BOTH, KAFKA
 from tests.sim.sessions import run
 from tests.sim.sessions_ablations import DELUDED
 from tests.sim.sessions_bench import RegisterBench
@@ -17,6 +17,13 @@ def test_a_seed_on_a_register_breaks_nothing(seed: int) -> None:
     outcome = run(seed, shape_of(seed))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["SI5"] > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_seed_with_kafka_clients_breaks_nothing(seed: int) -> None:
+    outcome = run(seed, KAFKA)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+    assert min(outcome.counters["SI6"], outcome.counters["SI11"]) > 20
 
 
 def test_a_pinned_seed_breaks_nothing() -> None:

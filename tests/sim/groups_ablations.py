@@ -16,10 +16,12 @@ from docstore.sessions import reconciling
 from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.coordinating import Coordinating
 from docstore.sessions.group_messages import Changed
+from docstore.sessions.kafka_group import KafkaGroup
 from docstore.sessions.member import GroupMember
 from docstore.sessions.member_state import MemberState
 from docstore.sessions.reconciling import Move
 from tests.sim.actors import is_settled
+from tests.sim.kafka_members import LINK, KafkaMember
 from tests.sim.members import Participant
 from tests.sim.sessions_shapes import Shape
 
@@ -50,6 +52,11 @@ SLOW = Shape(
 BOTH = Shape(
     groups=("/core/roles/r",), turns=(), lessees=0, members=4, partitions=4, ttl_ms=800,
     kinds=(), actor_kinds=(), mode="nonExclusive", meddlers=0, loss=0.0, trouble=0.0,
+)  # fmt: skip
+KAFKA = Shape(
+    groups=(), turns=(), lessees=0, meddlers=0, members=0, kafka=4, partitions=2, ttl_ms=600,
+    kinds=("delude", "delude", "move", "pause"), actor_kinds=("freeze", "half", "deaf"),
+    slots=1, slowpokes=0.3, leaves_s=2.0, ghosts=0.3, beats=16, straggle=0.2, faults_s=24.0,
 )  # fmt: skip
 
 Change = tuple[Any, str, Any]
@@ -151,6 +158,22 @@ def _read_only(self: Participant, member: GroupMember, partition: str, token: in
     self.submit(Operation(verb="GET", link=link), told)
 
 
+def _claim_nothing(self: KafkaMember, number: int, partition: str, token: int) -> None:
+    """Read where a generation begins, and claim nothing."""
+    link = offset_link(LINK, partition)
+
+    def told(answer: Answer | None) -> None:
+        if not is_settled(answer):
+            self.later(0.2, self._fetch, number, partition)
+        elif number == self._round:
+            row = None if answer is None or not answer.is_success else answer.row
+            offset = -1 if row is None else json.load(row.state)["offset"]
+            self.arena.watch.of_groups.claimed(link, self.generation, offset)
+            self._commit(number, partition, offset + 1)
+
+    self.submit(Operation(verb="GET", link=link), told)
+
+
 def _always(*_: Any) -> bool:
     return True
 
@@ -207,5 +230,11 @@ GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
         CONSUMERS,
     ),
     "commits-of-anybody": ("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
+    "kafka-generations-unchecked": ("KG3", ((KafkaGroup, "is_past", _never),), KAFKA),
+    "kafka-not-claimed": (
+        "KG4",
+        ((KafkaMember, "_claim", _claim_nothing), (offsets, "_after", _unclaimed)),
+        KAFKA,
+    ),
     "nobody-for-a-while": ("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
 }

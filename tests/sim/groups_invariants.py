@@ -35,6 +35,8 @@ class GroupInvariants:
         """Offset's link -> token -> the greatest offset that was answered as committed."""
         self._claimed: dict[str, dict[int, int]] = {}
         """Offset's link -> token -> the offset at which that tenure began."""
+        self._generations: dict[str, list[tuple[float, int]]] = {}
+        """Group -> when each generation was decided."""
         self._excused_until = 0.0
         self._led: set[str] = set()
 
@@ -51,6 +53,7 @@ class GroupInvariants:
             self._removed.pop(member, None)  # It may have asked again to be let in.
         if was is not None and now.generation < was.generation:
             raise Violation(f"SI2: {row.link} goes back to generation {now.generation}")
+        self._generations.setdefault(row.link, []).append((self._world.now, now.generation))
         for partition, tenure in now.tenure.items():
             if was is not None and tenure == was.tenure.get(partition):
                 continue
@@ -117,6 +120,13 @@ class GroupInvariants:
                         f"SI6: {link} is read from {offset} under {token}, and {committed} was"
                         f" committed under {earlier}"
                     )
+
+    def granted(self, group: str, generation: int, asked_at: float) -> None:
+        """SI11: a commit is granted in no generation that was over when it was asked for."""
+        self.checked["SI11"] += 1
+        before = [each for at, each in self._generations.get(group, ()) if at <= asked_at]
+        if before and before[-1] > generation:
+            raise Violation(f"SI11: {group} grants {generation}, and is in {before[-1]}")
 
     # Never nobody
 

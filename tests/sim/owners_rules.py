@@ -98,6 +98,13 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
         "a lead is handed on from outside once its holder's proof has expired",
         ("handed-on-at-once", "handed-on-by-an-exact-clock"),
     ),
+    (
+        "a Kafka client commits only in the newest generation, which is decided",
+        (
+            "kafka-generations-unchecked", "kafka-not-claimed",
+            "kafka-answered-from-memory", "kafka-changed-under-any-reign",
+        ),
+    ),
 )  # fmt: skip
 """(what holds, the ways to take it away), numbered from 1."""
 

@@ -2,6 +2,8 @@
 
 from tests.sim.actors import Actor
 from tests.sim.invariants import Violation
+from tests.sim.kafka_members import LINK as KAFKA_LINK
+from tests.sim.kafka_members import KafkaMember
 from tests.sim.meddlers import Meddler, Operator
 from tests.sim.members import Participant
 from tests.sim.run import Outcome
@@ -25,7 +27,8 @@ def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
     for actor in bench.actors:
         world.after(world.rng.random() * 0.5, actor.start)
     leases = [f"/core/leases/{actor.name}.1.1" for actor in bench.actors]
-    nemesis = SessionNemesis(bench, [*shape.turns, *shape.groups, *leases])
+    kafka = [KAFKA_LINK] * bool(shape.kafka)
+    nemesis = SessionNemesis(bench, [*shape.turns, *shape.groups, *kafka, *leases])
     if shape.mode == "nonExclusive":
         bench.watch.of_groups.watch_gaps(lambda: _led(bench))
     try:
@@ -63,6 +66,7 @@ def _actors(bench: Bench, shape: Shape) -> list[Actor]:
             for link in shape.groups
             for number in range(shape.members)
         ),
+        *(KafkaMember(f"k{number}", bench, shape) for number in range(shape.kafka)),
         *(Meddler(f"m{number}", bench, shape) for number in range(shape.meddlers)),
         *(Operator(f"o{number}", bench, shape) for number in range(shape.operators)),
     ]
@@ -91,7 +95,18 @@ def stuck(bench: Bench) -> list[str]:
             found.append(f"{turns.holder.name} has {link}, and does not know it")
     for link in bench.shape.groups:
         found += _unsettled(bench, link)
-    return found
+    return found + _unassigned(bench)
+
+
+def _unassigned(bench: Bench) -> list[str]:
+    """Say which Kafka clients are not in the newest generation of their group."""
+    group = bench.watch.of_groups.groups.get(KAFKA_LINK)
+    return [
+        f"{actor.name} is {actor.id} of generation {actor.generation} in {group}"
+        for actor in bench.actors
+        if isinstance(actor, KafkaMember)
+        if group is None or group.generation != actor.generation or actor.id not in group.members
+    ]
 
 
 def _unsettled(bench: Bench, link: str) -> list[str]:

@@ -20,7 +20,7 @@ from docstore.sessions.timing import SessionsConfig
 from docstore.sessions.waiting import Waiting
 from tests.sim import meddlers, register, sessions_bench
 from tests.sim.actors import Actor, Sent
-from tests.sim.groups_ablations import CHANGES, GROUP_RULES
+from tests.sim.groups_ablations import CHANGES, GROUP_RULES, KAFKA
 from tests.sim.sessions_shapes import Shape
 from tests.sim.tenants import Candidate, Tenant
 
@@ -201,6 +201,8 @@ RULES: dict[str, Ablation] = {
     "members-confirmed-by-anybody": Ablation(
         "G2", ((Confirming, "_answered", _by_whomever),), CHANGES
     ),
+    "kafka-answered-from-memory": Ablation("KG1", ((Confirming, "confirm", _from_memory),), KAFKA),
+    "kafka-changed-under-any-reign": Ablation("KG2", ((Updates, "change", _for_any_term),), KAFKA),
     "not-granted-in-full": Ablation("S2", ((Leasing, "entered", _the_rest),), DELUDED),
     "stamped-at-receipt": Ablation("H1", ((Actor, "_answered", _stamped_at_receipt),), ACTORS),
     "believed-for-the-whole-time": Ablation(

@@ -32,6 +32,8 @@ class Shape:
     members: int = 3
     """Of each group."""
     groups: tuple[str, ...] = ()
+    kafka: int = 0
+    """Kafka clients in a group of their own."""
     partitions: int = 3
     mode: str = "exclusive"
     instances: bool = False
