@@ -208,7 +208,6 @@ class Joins:
         group.elect()
         group.phase = COMPLETING
         self._time(group, group.rebalance_s)
-        self._core.counters["kafka_generations"] += 1
         for each in group.members.values():
             served, each.joining, each.assignment = each.joining, None, None
             self._deadlines.grant((group.known.link, each.id), each.session_s)
