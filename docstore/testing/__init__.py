@@ -1,1 +1,1 @@
-"""In-memory stores and a simulated network: to test machines, and programs that use docstore."""
+"""Simulates a network: to test programs that use docstore."""

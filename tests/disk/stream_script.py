@@ -29,8 +29,8 @@ from docstore.storage.partitions import (
     SavePartition,
     TrimPartition,
 )
-from docstore.testing.partition_ledger import PartitionLedger
 from tests.docstore.storage.sealed import batch
+from tests.memory.partition_ledger import PartitionLedger
 
 NO_FILE = Path("/nonexistent/streams.db-wal")
 NAMES = ("flights/0@1", "flights/1@1", "notes/0@2")

@@ -21,8 +21,8 @@ from docstore.storage.store import (
     Then,
     Write,
 )
-from docstore.testing.memory import MemoryStore
 from docstore.wire.link_messages import Hello
+from tests.memory.memory import MemoryStore
 
 LINK = "/core/examples/a"
 SLOTS = 4

@@ -35,9 +35,9 @@ from docstore.streams.effects import Outcome
 from docstore.streams.events import StreamEvent
 from docstore.streams.partitions import Partitions
 from docstore.streams.timing import StreamsConfig
-from docstore.testing.partition_ledger import PartitionLedger
 from docstore.testing.simulation.world import World
 from docstore.wire.streams_messages import Streaming
+from tests.memory.partition_ledger import PartitionLedger
 from tests.sim.process import EPOCH_US, TICK_S
 
 AGAIN_S = 0.1

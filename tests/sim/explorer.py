@@ -37,8 +37,8 @@ from docstore.model.batch import batch_of
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.storage.store import SaveConfiguration, Write
-from docstore.testing.ledger import Ledger
 from docstore.wire.messages import Heartbeat
+from tests.memory.ledger import Ledger
 from tests.sim.invariants import Invariants, Violation
 from tests.sim.process import Appending
 

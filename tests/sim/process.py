@@ -24,8 +24,8 @@ from docstore.model.document import Row
 from docstore.model.service import Service, ServiceOptions, State
 from docstore.ownership.configuration import Configuration
 from docstore.storage.store import Query, Write
-from docstore.testing.ledger import Ledger
 from docstore.testing.simulation.world import World
+from tests.memory.ledger import Ledger
 
 EPOCH_US = 1_700_000_000_000_000
 TICK_S = 0.05

@@ -7,7 +7,7 @@ from docstore.machines.events import DrainAsked
 from docstore.storage.store import Status
 from docstore.streams.events import CommandAsked
 from docstore.streams.replica_set import ReplicaSet, Resolution, link_of
-from docstore.testing.partition_ledger import PartitionLedger
+from tests.memory.partition_ledger import PartitionLedger
 from tests.sim.companion import Streamer
 from tests.sim.nemesis import Nemesis
 from tests.sim.streaming_invariants import StreamInvariants

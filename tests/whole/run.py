@@ -22,9 +22,9 @@ from docstore.errors import StoreDamaged
 from docstore.model.address import Address
 from docstore.node.node import Node
 from docstore.ownership.configuration import Founder
-from docstore.testing.streams_memory import MemoryStreamStore
 from tests.chaos.mix import Op, judge
 from tests.disk.disk import Disk
+from tests.memory.streams_memory import MemoryStreamStore
 from tests.sim.checkers import INFINITE
 from tests.whole.asking import ask
 from tests.whole.faults import Nemesis

@@ -15,7 +15,7 @@ from docstore.ownership.configuration import (
     with_votes,
 )
 from docstore.storage.store import SaveConfiguration
-from docstore.testing.ledger import Ledger
+from tests.memory.ledger import Ledger
 from tests.sim.process import Appending
 
 

@@ -16,7 +16,7 @@ from docstore.machines.events import LinkMade, Persisted, QueriesAnswered, Recei
 from docstore.model.operation import Operation
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.storage.store import Append, Base, Query, SaveConfiguration
-from docstore.testing.ledger import Ledger
+from tests.memory.ledger import Ledger
 from tests.sim.process import Appending
 
 NAMES = ("n1", "n2", "n3")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from docstore.storage.store import Recovered, Store
-from docstore.testing.memory import MemoryStore
 from tests.docstore.storage.small import small
+from tests.memory.memory import MemoryStore
 
 
 class Disk:

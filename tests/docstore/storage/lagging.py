@@ -10,8 +10,8 @@ from docstore.storage.overlaid import Overlaid
 from docstore.storage.overlay import Overlay
 from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Tombstones, Write
 from docstore.storage.tail import Ask, Wait
-from docstore.testing.ledger import Ledger
 from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
+from tests.memory.ledger import Ledger
 
 batches = st.lists(changes, max_size=4)
 steps = st.lists(st.tuples(batches, st.integers(0, 3)), max_size=6)

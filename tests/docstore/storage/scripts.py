@@ -43,8 +43,8 @@ from docstore.storage.store import (
     Version,
     Write,
 )
-from docstore.testing.ledger import Ledger
 from tests.docstore.storage.logs import FOR_EVER
+from tests.memory.ledger import Ledger
 
 LINKS = ["/a/b", "/a/b/c", "/a/b/c/d", "/a/d", "/a/é", "/a0", "/e", "/a/\U0001f600"]
 PREFIXES = ["/", "/a/", "/a/b/", "/none/"]

@@ -2,8 +2,8 @@
 
 from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches, CorruptPartition, CutPartition
-from docstore.testing.partition_ledger import PartitionLedger
 from tests.docstore.storage.sealed import A, B, Leader, begun
+from tests.memory.partition_ledger import PartitionLedger
 
 
 def test_a_copy_goes_its_own_way() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.testing.ledger import Ledger
-from docstore.testing.memory import MemoryStore
 from tests.disk.disk import Disk
 from tests.docstore.storage.lagging import OneByOne, writes_after
 from tests.docstore.storage.scripts import SLOTS, changes, queries, scripts, told, writes_of
 from tests.docstore.storage.small import small
 from tests.docstore.storage.stepped import STEPS, Stepped
+from tests.memory.ledger import Ledger
+from tests.memory.memory import MemoryStore
 
 
 async def play(script: list[list[tuple[str, int, object]]]) -> None:

@@ -26,9 +26,9 @@ from docstore.storage.partitions import (
 )
 from docstore.storage.store import Status
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.testing.partition_ledger import PartitionLedger
-from docstore.testing.streams_memory import MemoryStreamStore
 from tests.docstore.storage.sealed import batch
+from tests.memory.partition_ledger import PartitionLedger
+from tests.memory.streams_memory import MemoryStreamStore
 
 NAMES = ["a/0@1", "a/1@1", "é/0@2"]
 ALL = 1 << 40

@@ -25,8 +25,8 @@ from docstore.storage.partitions import (
 )
 from docstore.storage.store import Status
 from docstore.storage.streams_sqlite import SqliteStreamStore
-from docstore.testing.streams_memory import MemoryStreamStore
 from tests.docstore.storage.sealed import A, B, Leader, batch, begun
+from tests.memory.streams_memory import MemoryStreamStore
 
 
 class Disk:

@@ -46,9 +46,9 @@ from docstore.streams.replica_set import (
     replica_set_of,
 )
 from docstore.streams.topic import TopicService
-from docstore.testing.partition_ledger import PartitionLedger
 from docstore.wire.streams_messages import Produced
 from tests.docstore.streams.times import config_of
+from tests.memory.partition_ledger import PartitionLedger
 
 LINK = partition_link("t", 0)
 NAME = partition_name(LINK, "i1")

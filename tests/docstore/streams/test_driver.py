@@ -24,9 +24,9 @@ from docstore.streams.events import ProduceAsked
 from docstore.streams.partitions import Partitions
 from docstore.streams.records import Record, pack
 from docstore.streams.replica_set import STREAMS, ReplicaSet, partition_link
-from docstore.testing.streams_memory import MemoryStreamStore
 from docstore.wire.streams_messages import Produced
 from tests.docstore.alone import SmallDisk, alone, unlinked
+from tests.memory.streams_memory import MemoryStreamStore
 
 LINK = partition_link("t", 0)
 

@@ -9,7 +9,6 @@ from docstore.machines.events import QueriesAnswered, Received, Tick, TurnEnded
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked
 from docstore.streams.figures import figures_of
-from docstore.testing.partition_ledger import PartitionLedger
 from docstore.wire.streams_messages import (
     Acked,
     Adopt,
@@ -21,6 +20,7 @@ from docstore.wire.streams_messages import (
     Resign,
 )
 from tests.docstore.streams.group import LINK, NAME, START_US, Group
+from tests.memory.partition_ledger import PartitionLedger
 
 
 def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -> None:

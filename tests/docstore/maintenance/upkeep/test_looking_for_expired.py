@@ -11,7 +11,7 @@ from docstore.maintenance.upkeep.expiring import ROWS_AT_ONCE, Expiring
 from docstore.model.document import EXPIRY, Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Expired, Result, Store
-from docstore.testing.branch_store import expired
+from tests.memory.branch_store import expired
 
 MANY = 2 * ROWS_AT_ONCE + 50
 

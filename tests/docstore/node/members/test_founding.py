@@ -11,7 +11,7 @@ from docstore.errors import BadConfig, DiskFull
 from docstore.model.address import Address
 from docstore.node.members.founding import Founding, identity
 from docstore.storage.store import Then, Write
-from docstore.testing.memory import MemoryStore
+from tests.memory.memory import MemoryStore
 
 
 class FullDisk(MemoryStore):

@@ -13,8 +13,8 @@ from docstore.node.members.founding import Founding
 from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import Founder, unpack_registered
 from docstore.storage.store import Append, Recovered, Rows, SaveSlot, SlotRecord, Status
-from docstore.testing.memory import MemoryStore
 from tests.docstore.storage.logs import Author
+from tests.memory.memory import MemoryStore
 
 FOUNDERS = tuple(Founder(name, "h", port) for port, name in enumerate("abcde", 1))
 BACKUP = Restored(backup="b1", group="old", slots=8, cut="~token", stored_protocol=2)

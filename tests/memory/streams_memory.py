@@ -12,7 +12,7 @@ from docstore.storage.partitions import (
     PartitionWrite,
     StreamsRecovered,
 )
-from docstore.testing.partition_ledger import PartitionLedger
+from tests.memory.partition_ledger import PartitionLedger
 
 
 class MemoryStreamStore:

@@ -42,7 +42,7 @@ from docstore.storage.store import (
     Version,
     Write,
 )
-from docstore.testing.branch_store import BranchStore, expired
+from tests.memory.branch_store import BranchStore, expired
 
 _n = attrgetter("n")
 _version = attrgetter("version")

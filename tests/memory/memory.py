@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from docstore.model.document import Row
 from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
 from docstore.storage.submitting import committed, unheard
-from docstore.testing.ledger import Ledger
+from tests.memory.ledger import Ledger
 
 
 class MemoryStore:
