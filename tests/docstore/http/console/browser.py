@@ -6,12 +6,16 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
+
+from tests.docstore.watching import until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -171,36 +175,46 @@ def named_in(place: str, title: str) -> str:
     )
 
 
-@asynccontextmanager
-async def browsing(directory: Path) -> AsyncIterator[Browser]:
-    """Start a browser with an empty profile in a directory; end it."""
+@contextmanager
+def running(directory: Path) -> Iterator[str]:
+    """Start a browser with an empty profile in a directory; return its address, and end it."""
     assert EXECUTABLE is not None
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    process = await asyncio.create_subprocess_exec(
-        EXECUTABLE, *FLAGS, *sandbox, f"--user-data-dir={directory}", "about:blank",
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    process = subprocess.Popen(
+        [EXECUTABLE, *FLAGS, *sandbox, f"--user-data-dir={directory}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    port = directory / "DevToolsActivePort"
     try:
-        port = await _port(directory / "DevToolsActivePort")
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{port}/json") as answer:
-                pages = await answer.json(content_type=None)
-            url = next(each["webSocketDebuggerUrl"] for each in pages if each["type"] == "page")
-            async with session.ws_connect(url, max_msg_size=0) as socket:
-                browser = Browser(socket)
-                listening = asyncio.create_task(browser.listen())
+        until(lambda: port.exists() and "\n" in port.read_text(), SOON_S)
+        yield f"http://127.0.0.1:{port.read_text().split()[0]}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@asynccontextmanager
+async def browsing(address: str) -> AsyncIterator[Browser]:
+    """Open a page that shares nothing with other pages of a running browser; close it."""
+    async with aiohttp.ClientSession(address) as session:
+        async with session.get("/json/version") as answer:
+            url = URL((await answer.json(content_type=None))["webSocketDebuggerUrl"])
+        async with _connected(session, url) as whole:
+            context = await whole.call("Target.createBrowserContext")
+            page = await whole.call("Target.createTarget", url="about:blank", **context)
+            async with _connected(
+                session, url.with_path(f"/devtools/page/{page['targetId']}")
+            ) as browser:
                 for domain in ("Page", "Runtime", "Log"):
                     await browser.call(f"{domain}.enable")
                 yield browser
-            await listening
-    finally:
-        process.terminate()
-        await process.wait()
+            await whole.call("Target.disposeBrowserContext", **context)
 
 
-async def _port(file: Path) -> int:
-    async with asyncio.timeout(SOON_S):
-        while True:
-            with suppress(FileNotFoundError, ValueError, IndexError):
-                return int(file.read_text().split()[0])  # noqa: ASYNC240 - a line
-            await asyncio.sleep(0.02)
+@asynccontextmanager
+async def _connected(session: aiohttp.ClientSession, url: URL) -> AsyncIterator[Browser]:
+    async with session.ws_connect(url, max_msg_size=0) as socket:
+        browser = Browser(socket)
+        listening = asyncio.create_task(browser.listen())
+        yield browser
+    await listening

@@ -1,14 +1,13 @@
 """A node with what the pages of the console show, and a browser."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import aiohttp
 import pytest
 from cryptography.fernet import Fernet
 
 from docstore.client import LocalCluster
-from tests.docstore.http.console.browser import Browser, browsing
+from tests.docstore.http.console.browser import Browser, browsing, running
 from tests.docstore.http.console.world import furnish, put
 
 EXACT = '{"big":9007199254740993,"exact":1.50}'
@@ -36,7 +35,14 @@ async def session(url: str) -> AsyncIterator[aiohttp.ClientSession]:
         yield found
 
 
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a browser, which takes seconds to start."""
+    with running(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
 @pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
-    async with browsing(tmp_path) as found:
+async def browser(address: str) -> AsyncIterator[Browser]:
+    async with browsing(address) as found:
         yield found

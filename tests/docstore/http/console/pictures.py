@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 
 from docstore.client import LocalCluster
-from tests.docstore.http.console.browser import Browser, browsing
+from tests.docstore.http.console.browser import Browser, browsing, running
 from tests.docstore.http.console.world import furnish, put
 
 IMAGES = Path(__file__).parents[4] / "docs" / "img"
@@ -84,11 +84,15 @@ async def take(browser: Browser, name: str, words: str) -> None:
 async def main(films: Any, flights: Any) -> None:
     """Start three nodes and a browser, and take all pictures."""
     headers = {"Content-Type": "application/json"}
-    with LocalCluster(3) as group, tempfile.TemporaryDirectory() as profile:
+    with (
+        LocalCluster(3) as group,
+        tempfile.TemporaryDirectory() as profile,
+        running(Path(profile)) as address,
+    ):
         url = group.urls[0]
         async with (
             aiohttp.ClientSession(url, headers=headers) as session,
-            browsing(Path(profile)) as browser,
+            browsing(address) as browser,
         ):
             await load(session, films, flights)
             await change(session, films)
