@@ -4,63 +4,25 @@ from docstore.storage.inserts import MANY, inserts
 
 CREATE = [
     (
-        "\n"
-        "CREATE TABLE batches (\n"
-        "\tid INTEGER NOT NULL, \n"
-        "\thead BLOB NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\trest BLOB NOT NULL, \n"
-        "\tPRIMARY KEY (id)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE batches ( id INTEGER NOT NULL, head BLOB NOT NULL, checksum INTEGER NOT "
+        "NULL, rest BLOB NOT NULL, PRIMARY KEY (id) )"
     ),
     (
-        "\n"
-        "CREATE TABLE file (\n"
-        "\tformat INTEGER NOT NULL, \n"
-        "\tboot INTEGER NOT NULL, \n"
-        "\tis_old INTEGER NOT NULL, \n"
-        "\tschema INTEGER NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (format)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE file ( format INTEGER NOT NULL, boot INTEGER NOT NULL, is_old INTEGER NOT "
+        "NULL, schema INTEGER NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (format) )"
     ),
     (
-        "\n"
-        "CREATE TABLE partitions (\n"
-        "\tnumber INTEGER NOT NULL, \n"
-        "\tname TEXT NOT NULL, \n"
-        "\tcopy TEXT NOT NULL, \n"
-        "\tpromised_epoch INTEGER NOT NULL, \n"
-        "\tpromised_owner TEXT NOT NULL, \n"
-        "\tadopted_epoch INTEGER NOT NULL, \n"
-        "\tadopted_owner TEXT NOT NULL, \n"
-        "\treigns BLOB NOT NULL, \n"
-        "\tstart INTEGER NOT NULL, \n"
-        "\thigh INTEGER NOT NULL, \n"
-        "\tproducers_at INTEGER NOT NULL, \n"
-        "\tstatus TEXT NOT NULL, \n"
-        "\tproducers BLOB NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (number), \n"
-        "\tUNIQUE (name)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE partitions ( number INTEGER NOT NULL, name TEXT NOT NULL, copy TEXT NOT "
+        "NULL, promised_epoch INTEGER NOT NULL, promised_owner TEXT NOT NULL, adopted_epoch "
+        "INTEGER NOT NULL, adopted_owner TEXT NOT NULL, reigns BLOB NOT NULL, start INTEGER NOT "
+        "NULL, high INTEGER NOT NULL, producers_at INTEGER NOT NULL, status TEXT NOT NULL, "
+        "producers BLOB NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (number), UNIQUE (name) "
+        ")"
     ),
     (
-        "\n"
-        "CREATE TABLE tails (\n"
-        "\tnumber INTEGER NOT NULL, \n"
-        "\tname TEXT NOT NULL, \n"
-        "\tfirst INTEGER NOT NULL, \n"
-        '\t"end" INTEGER NOT NULL, \n'
-        "\tsize INTEGER NOT NULL, \n"
-        "\tlast_us INTEGER NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (number)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE tails ( number INTEGER NOT NULL, name TEXT NOT NULL, first INTEGER NOT "
+        'NULL, "end" INTEGER NOT NULL, size INTEGER NOT NULL, last_us INTEGER NOT NULL, checksum '
+        "INTEGER NOT NULL, PRIMARY KEY (number) )"
     ),
 ]
 INSERT_BATCH = inserts(
@@ -92,57 +54,45 @@ SAVE_TAIL = inserts(
 DELETE_PARTITION = "DELETE FROM partitions WHERE partitions.number = ?"
 DELETE_TAIL = "DELETE FROM tails WHERE tails.number = ?"
 DELETE_BATCHES = "DELETE FROM batches WHERE batches.id >= ? AND batches.id < ?"
-FILE = "SELECT file.format, file.boot, file.is_old, file.schema, file.checksum \nFROM file"
+FILE = "SELECT file.format, file.boot, file.is_old, file.schema, file.checksum FROM file"
 INSERT_FILE = "INSERT INTO file (format, boot, is_old, schema, checksum) VALUES (?, ?, ?, ?, ?)"
 UPDATE_FILE = "UPDATE file SET format=?, boot=?, is_old=?, schema=?, checksum=?"
 PARTITIONS = (
     "SELECT partitions.number, partitions.name, partitions.copy, partitions.promised_epoch, "
     "partitions.promised_owner, partitions.adopted_epoch, partitions.adopted_owner, "
     "partitions.reigns, partitions.start, partitions.high, partitions.producers_at, "
-    "partitions.status, partitions.producers, partitions.checksum \n"
-    "FROM partitions ORDER BY partitions.number"
+    "partitions.status, partitions.producers, partitions.checksum FROM partitions ORDER BY "
+    "partitions.number"
 )
 TAILS = (
     'SELECT tails.number, tails.name, tails.first, tails."end", tails.size, tails.last_us, '
-    "tails.checksum \n"
-    "FROM tails ORDER BY tails.number"
+    "tails.checksum FROM tails ORDER BY tails.number"
 )
-TAIL_NUMBERS = "SELECT tails.number \nFROM tails"
+TAIL_NUMBERS = "SELECT tails.number FROM tails"
 TAIL_OF = (
     'SELECT tails.number, tails.name, tails.first, tails."end", tails.size, tails.last_us, '
-    "tails.checksum \n"
-    "FROM partitions LEFT OUTER JOIN tails ON tails.number = partitions.number \n"
-    "WHERE partitions.name = ?"
+    "tails.checksum FROM partitions LEFT OUTER JOIN tails ON tails.number = partitions.number"
+    " WHERE partitions.name = ?"
 )
-NUMBER_BY_TAIL = "SELECT tails.number \nFROM tails \nWHERE tails.name = ?"
+NUMBER_BY_TAIL = "SELECT tails.number FROM tails WHERE tails.name = ?"
 HEADS = (
-    "SELECT batches.id, batches.head, batches.checksum \n"
-    "FROM batches \n"
-    "WHERE batches.id >= ? AND batches.id < ? ORDER BY batches.id\n"
-    " LIMIT ? OFFSET 0"
+    "SELECT batches.id, batches.head, batches.checksum FROM batches WHERE batches.id >= ? AND"
+    " batches.id < ? ORDER BY batches.id LIMIT ? OFFSET 0"
 )
 HEAD_AT = (
-    "SELECT batches.id, batches.head, batches.checksum \n"
-    "FROM batches \n"
-    "WHERE batches.id <= ? ORDER BY batches.id DESC\n"
-    " LIMIT 1 OFFSET 0"
+    "SELECT batches.id, batches.head, batches.checksum FROM batches WHERE batches.id <= ? "
+    "ORDER BY batches.id DESC LIMIT 1 OFFSET 0"
 )
 BATCHES = (
-    "SELECT batches.id, batches.head, batches.rest \n"
-    "FROM batches \n"
-    "WHERE batches.id >= (SELECT batches.id \n"
-    "FROM batches \n"
-    "WHERE batches.id <= ? ORDER BY batches.id DESC\n"
-    " LIMIT 1 OFFSET 0) AND batches.id < ? ORDER BY batches.id"
+    "SELECT batches.id, batches.head, batches.rest FROM batches WHERE batches.id >= (SELECT "
+    "batches.id FROM batches WHERE batches.id <= ? ORDER BY batches.id DESC LIMIT 1 OFFSET 0)"
+    " AND batches.id < ? ORDER BY batches.id"
 )
 IDS = (
-    "SELECT batches.id \n"
-    "FROM batches \n"
-    "WHERE batches.id >= ? AND batches.id < ? ORDER BY batches.id\n"
-    " LIMIT ? OFFSET 0"
+    "SELECT batches.id FROM batches WHERE batches.id >= ? AND batches.id < ? ORDER BY "
+    "batches.id LIMIT ? OFFSET 0"
 )
 BYTES = (
-    "SELECT sum(length(batches.head) + length(batches.rest)) AS sum_1 \n"
-    "FROM batches \n"
-    "WHERE batches.id >= ? AND batches.id < ?"
+    "SELECT sum(length(batches.head) + length(batches.rest)) AS sum_1 FROM batches WHERE "
+    "batches.id >= ? AND batches.id < ?"
 )

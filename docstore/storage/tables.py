@@ -2,119 +2,49 @@
 
 from docstore.storage.inserts import MANY_ROWS, inserts
 
+_ROW = (
+    "history.slot, history.n, history.epoch, history.owner, history.link, history.version, "
+    "history.action, history.updated_us, history.deleted, history.signature, "
+    "history.operation, history.digest, history.state, history.checksum"
+)
 CREATE = [
     (
-        "\n"
-        "CREATE TABLE branches (\n"
-        "\tslot INTEGER NOT NULL, \n"
-        "\tn INTEGER NOT NULL, \n"
-        "\tepoch INTEGER NOT NULL, \n"
-        "\towner TEXT NOT NULL, \n"
-        "\tlink TEXT NOT NULL, \n"
-        "\tversion INTEGER NOT NULL, \n"
-        "\taction TEXT NOT NULL, \n"
-        "\tupdated_us INTEGER NOT NULL, \n"
-        "\tdeleted INTEGER NOT NULL, \n"
-        "\tsignature BLOB NOT NULL, \n"
-        "\toperation BLOB NOT NULL, \n"
-        "\tdigest BLOB NOT NULL, \n"
-        "\tstate BLOB NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tstanding INTEGER NOT NULL, \n"
-        "\texpires_us INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (n)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE branches ( slot INTEGER NOT NULL, n INTEGER NOT NULL, epoch INTEGER NOT "
+        "NULL, owner TEXT NOT NULL, link TEXT NOT NULL, version INTEGER NOT NULL, action TEXT NOT"
+        " NULL, updated_us INTEGER NOT NULL, deleted INTEGER NOT NULL, signature BLOB NOT NULL, "
+        "operation BLOB NOT NULL, digest BLOB NOT NULL, state BLOB NOT NULL, checksum INTEGER NOT"
+        " NULL, standing INTEGER NOT NULL, expires_us INTEGER NOT NULL, PRIMARY KEY (n) )"
     ),
     (
-        "\n"
-        "CREATE TABLE current (\n"
-        "\tslot INTEGER NOT NULL, \n"
-        "\tlink TEXT NOT NULL, \n"
-        "\tversion INTEGER NOT NULL, \n"
-        "\tn INTEGER NOT NULL, \n"
-        "\tdeleted INTEGER NOT NULL, \n"
-        "\texpires_us INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (slot, link)\n"
-        ")\n"
-        " WITHOUT ROWID\n"
-        "\n"
+        "CREATE TABLE current ( slot INTEGER NOT NULL, link TEXT NOT NULL, version INTEGER NOT "
+        "NULL, n INTEGER NOT NULL, deleted INTEGER NOT NULL, expires_us INTEGER NOT NULL, PRIMARY"
+        " KEY (slot, link) ) WITHOUT ROWID"
     ),
     (
-        "\n"
-        "CREATE TABLE cursors (\n"
-        "\tdisk TEXT NOT NULL, \n"
-        "\tconfiguration INTEGER NOT NULL, \n"
-        "\tn INTEGER NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (disk)\n"
-        ")\n"
-        " WITHOUT ROWID\n"
-        "\n"
+        "CREATE TABLE cursors ( disk TEXT NOT NULL, configuration INTEGER NOT NULL, n INTEGER NOT"
+        " NULL, checksum INTEGER NOT NULL, PRIMARY KEY (disk) ) WITHOUT ROWID"
     ),
     (
-        "\n"
-        "CREATE TABLE history (\n"
-        "\tslot INTEGER NOT NULL, \n"
-        "\tn INTEGER NOT NULL, \n"
-        "\tepoch INTEGER NOT NULL, \n"
-        "\towner TEXT NOT NULL, \n"
-        "\tlink TEXT NOT NULL, \n"
-        "\tversion INTEGER NOT NULL, \n"
-        "\taction TEXT NOT NULL, \n"
-        "\tupdated_us INTEGER NOT NULL, \n"
-        "\tdeleted INTEGER NOT NULL, \n"
-        "\tsignature BLOB NOT NULL, \n"
-        "\toperation BLOB NOT NULL, \n"
-        "\tdigest BLOB NOT NULL, \n"
-        "\tstate BLOB NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (slot, link, version)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE history ( slot INTEGER NOT NULL, n INTEGER NOT NULL, epoch INTEGER NOT "
+        "NULL, owner TEXT NOT NULL, link TEXT NOT NULL, version INTEGER NOT NULL, action TEXT NOT"
+        " NULL, updated_us INTEGER NOT NULL, deleted INTEGER NOT NULL, signature BLOB NOT NULL, "
+        "operation BLOB NOT NULL, digest BLOB NOT NULL, state BLOB NOT NULL, checksum INTEGER NOT"
+        " NULL, PRIMARY KEY (slot, link, version) )"
     ),
     (
-        "\n"
-        "CREATE TABLE journal (\n"
-        '\t"key" BLOB NOT NULL, \n'
-        "\tnumber INTEGER NOT NULL, \n"
-        "\tstamp BLOB NOT NULL, \n"
-        "\talone INTEGER NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\twritten INTEGER NOT NULL\n"
-        ")\n"
-        "\n"
+        'CREATE TABLE journal ( "key" BLOB NOT NULL, number INTEGER NOT NULL, stamp BLOB NOT '
+        "NULL, alone INTEGER NOT NULL, checksum INTEGER NOT NULL, written INTEGER NOT NULL )"
     ),
     (
-        "\n"
-        "CREATE TABLE node (\n"
-        "\tformat INTEGER NOT NULL, \n"
-        "\tstore_id TEXT NOT NULL, \n"
-        "\tboot INTEGER NOT NULL, \n"
-        "\tconfiguration BLOB, \n"
-        "\tschema INTEGER NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (format)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE node ( format INTEGER NOT NULL, store_id TEXT NOT NULL, boot INTEGER NOT "
+        "NULL, configuration BLOB, schema INTEGER NOT NULL, checksum INTEGER NOT NULL, PRIMARY "
+        "KEY (format) )"
     ),
     (
-        "\n"
-        "CREATE TABLE slots (\n"
-        "\tslot INTEGER NOT NULL, \n"
-        "\tpromised_epoch INTEGER NOT NULL, \n"
-        "\tpromised_owner TEXT NOT NULL, \n"
-        "\tadopted_epoch INTEGER NOT NULL, \n"
-        "\tadopted_owner TEXT NOT NULL, \n"
-        "\treigns BLOB NOT NULL, \n"
-        "\tkept INTEGER NOT NULL, \n"
-        "\tfloor INTEGER NOT NULL, \n"
-        "\tdecided INTEGER NOT NULL, \n"
-        "\tstatus TEXT NOT NULL, \n"
-        "\tchecksum INTEGER NOT NULL, \n"
-        "\tPRIMARY KEY (slot)\n"
-        ")\n"
-        "\n"
+        "CREATE TABLE slots ( slot INTEGER NOT NULL, promised_epoch INTEGER NOT NULL, "
+        "promised_owner TEXT NOT NULL, adopted_epoch INTEGER NOT NULL, adopted_owner TEXT NOT "
+        "NULL, reigns BLOB NOT NULL, kept INTEGER NOT NULL, floor INTEGER NOT NULL, decided "
+        "INTEGER NOT NULL, status TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (slot) )"
     ),
     (
         "CREATE INDEX branches_expiring ON branches (expires_us) WHERE standing = 1 AND deleted ="
@@ -154,58 +84,42 @@ ADVANCE = inserts(
     MANY_ROWS,
 )
 UNPOINT = "DELETE FROM current WHERE current.slot = ? AND current.link = ?"
-LINKS_ABOVE = "SELECT history.link \nFROM history \nWHERE history.slot = ? AND history.n > ?"
+LINKS_ABOVE = "SELECT history.link FROM history WHERE history.slot = ? AND history.n > ?"
 CUT = "DELETE FROM history WHERE history.slot = ? AND history.n > ?"
 POINTER_BELOW = (
     "SELECT history.slot, history.link, history.version, history.n, history.deleted, "
-    "history.state \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? ORDER BY history.version DESC\n"
-    " LIMIT 1 OFFSET 0"
+    "history.state FROM history WHERE history.slot = ? AND history.link = ? ORDER BY "
+    "history.version DESC LIMIT 1 OFFSET 0"
 )
 LINKS_BETWEEN = (
-    "SELECT history.link \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.n > ? AND history.n <= ?"
+    "SELECT history.link FROM history WHERE history.slot = ? AND history.n > ? AND history.n <= ?"
 )
 NEWEST_VERSION = (
-    "SELECT max(history.version) AS max_1 \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ?"
+    "SELECT max(history.version) AS max_1 FROM history WHERE history.slot = ? AND "
+    "history.link = ? AND history.n + 0 <= ?"
 )
 SUPERSEDED = (
     "DELETE FROM history WHERE history.slot = ? AND history.link = ? AND history.version < ? "
     "AND history.n + 0 <= ?"
 )
 TOMBSTONES = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
-    " AND history.version = current.version \n"
-    "WHERE current.slot = ? AND current.deleted = 1 AND current.n <= ? AND history.updated_us"
-    " < ? ORDER BY current.n\n"
-    " LIMIT ? OFFSET 0"
+    f"SELECT {_ROW} FROM current JOIN history ON history.slot = current.slot AND history.link "
+    "= current.link AND history.version = current.version WHERE current.slot = ? AND "
+    "current.deleted = 1 AND current.n <= ? AND history.updated_us < ? ORDER BY current.n "
+    "LIMIT ? OFFSET 0"
 )
 EXPIRED = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
-    " AND history.version = current.version \n"
-    "WHERE current.deleted = 0 AND current.expires_us > 0 AND current.expires_us < ? AND "
-    "(current.expires_us, current.slot, current.n) > (?, ?, ?) ORDER BY current.expires_us, "
-    "current.slot, current.n\n"
-    " LIMIT ? OFFSET 0"
+    f"SELECT {_ROW} FROM current JOIN history ON history.slot = current.slot AND history.link "
+    "= current.link AND history.version = current.version WHERE current.deleted = 0 AND "
+    "current.expires_us > 0 AND current.expires_us < ? AND (current.expires_us, current.slot,"
+    " current.n) > (?, ?, ?) ORDER BY current.expires_us, current.slot, current.n LIMIT ? "
+    "OFFSET 0"
 )
 WITH_AGENDA = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM current JOIN history ON history.slot = current.slot AND history.link = current.link"
-    " AND history.version = current.version \n"
-    "WHERE current.slot = ? AND current.link >= ? AND current.link < ? AND "
-    "substr(history.operation, 1, 1) = x'9c' ORDER BY current.link"
+    f"SELECT {_ROW} FROM current JOIN history ON history.slot = current.slot AND history.link "
+    "= current.link AND history.version = current.version WHERE current.slot = ? AND "
+    "current.link >= ? AND current.link < ? AND substr(history.operation, 1, 1) = x'9c' ORDER"
+    " BY current.link"
 )
 PURGE = "DELETE FROM history WHERE history.slot = ? AND history.link = ? AND history.version <= ?"
 UNPOINT_VERSION = (
@@ -236,164 +150,104 @@ UPDATE_JOURNAL = (
 )
 NODE = (
     "SELECT node.format, node.store_id, node.boot, node.configuration, node.schema, "
-    "node.checksum \n"
-    "FROM node"
+    "node.checksum FROM node"
 )
 JOURNAL = (
     'SELECT journal."key", journal.number, journal.stamp, journal.alone, journal.checksum, '
-    "journal.written \n"
-    "FROM journal"
+    "journal.written FROM journal"
 )
 SLOT = (
     "SELECT slots.slot, slots.promised_epoch, slots.promised_owner, slots.adopted_epoch, "
     "slots.adopted_owner, slots.reigns, slots.kept, slots.floor, slots.decided, slots.status,"
-    " slots.checksum \n"
-    "FROM slots \n"
-    "WHERE slots.slot = ?"
+    " slots.checksum FROM slots WHERE slots.slot = ?"
 )
 SLOTS = (
     "SELECT slots.slot, slots.promised_epoch, slots.promised_owner, slots.adopted_epoch, "
     "slots.adopted_owner, slots.reigns, slots.kept, slots.floor, slots.decided, slots.status,"
-    " slots.checksum \n"
-    "FROM slots ORDER BY slots.slot"
+    " slots.checksum FROM slots ORDER BY slots.slot"
 )
 LAST_ROW_BEFORE_SLOT = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot < ? ORDER BY history.slot DESC, history.n DESC\n"
-    " LIMIT 1 OFFSET 0"
+    f"SELECT {_ROW} FROM history WHERE history.slot < ? ORDER BY history.slot DESC, history.n "
+    "DESC LIMIT 1 OFFSET 0"
 )
 ENDS_BY_POINTERS = (
-    "SELECT current.slot, max(current.n) AS max_1 \n"
-    "FROM current GROUP BY current.slot ORDER BY current.slot"
+    "SELECT current.slot, max(current.n) AS max_1 FROM current GROUP BY current.slot ORDER BY"
+    " current.slot"
 )
-END_BY_POINTERS = "SELECT max(current.n) AS max_1 \nFROM current \nWHERE current.slot = ?"
+END_BY_POINTERS = "SELECT max(current.n) AS max_1 FROM current WHERE current.slot = ?"
 NEWEST = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum, (SELECT current.n \n"
-    "FROM current \n"
-    "WHERE current.slot = history.slot AND current.link = history.link) AS anon_1 \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? ORDER BY "
-    "history.version DESC\n"
-    " LIMIT 1 OFFSET 0"
+    f"SELECT {_ROW}, (SELECT current.n FROM current WHERE current.slot = history.slot AND "
+    "current.link = history.link) AS anon_1 FROM history WHERE history.slot = ? AND "
+    "history.link = ? AND history.n + 0 <= ? ORDER BY history.version DESC LIMIT 1 OFFSET 0"
 )
 USED = (
-    "WITH asked_1(place, slot, link) AS \n"
-    "(VALUES (0, ?, ?), (1, ?, ?), (2, ?, ?), (3, ?, ?), (4, ?, ?), (5, ?, ?), (6, ?, ?), (7,"
-    " ?, ?), (8, ?, ?), (9, ?, ?), (10, ?, ?), (11, ?, ?), (12, ?, ?), (13, ?, ?), (14, ?, "
-    "?), (15, ?, ?), (16, ?, ?), (17, ?, ?), (18, ?, ?), (19, ?, ?), (20, ?, ?), (21, ?, ?), "
-    "(22, ?, ?), (23, ?, ?), (24, ?, ?), (25, ?, ?), (26, ?, ?), (27, ?, ?), (28, ?, ?), (29,"
-    " ?, ?), (30, ?, ?), (31, ?, ?), (32, ?, ?), (33, ?, ?), (34, ?, ?), (35, ?, ?), (36, ?, "
-    "?), (37, ?, ?), (38, ?, ?), (39, ?, ?), (40, ?, ?), (41, ?, ?), (42, ?, ?), (43, ?, ?), "
-    "(44, ?, ?), (45, ?, ?), (46, ?, ?), (47, ?, ?), (48, ?, ?), (49, ?, ?), (50, ?, ?), (51,"
-    " ?, ?), (52, ?, ?), (53, ?, ?), (54, ?, ?), (55, ?, ?), (56, ?, ?), (57, ?, ?), (58, ?, "
-    "?), (59, ?, ?), (60, ?, ?), (61, ?, ?), (62, ?, ?), (63, ?, ?))\n"
-    " SELECT group_concat(asked_1.place) AS group_concat_1 \n"
-    "FROM asked_1 \n"
-    "WHERE (EXISTS (SELECT 1 \n"
-    "FROM history \n"
-    "WHERE history.slot = asked_1.slot AND history.link = asked_1.link)) OR (EXISTS (SELECT 1"
-    " \n"
-    "FROM current \n"
-    "WHERE current.slot = asked_1.slot AND current.link = asked_1.link))"
+    "WITH asked_1(place, slot, link) AS (VALUES (0, ?, ?), (1, ?, ?), (2, ?, ?), (3, ?, ?), "
+    "(4, ?, ?), (5, ?, ?), (6, ?, ?), (7, ?, ?), (8, ?, ?), (9, ?, ?), (10, ?, ?), (11, ?, "
+    "?), (12, ?, ?), (13, ?, ?), (14, ?, ?), (15, ?, ?), (16, ?, ?), (17, ?, ?), (18, ?, ?), "
+    "(19, ?, ?), (20, ?, ?), (21, ?, ?), (22, ?, ?), (23, ?, ?), (24, ?, ?), (25, ?, ?), (26,"
+    " ?, ?), (27, ?, ?), (28, ?, ?), (29, ?, ?), (30, ?, ?), (31, ?, ?), (32, ?, ?), (33, ?, "
+    "?), (34, ?, ?), (35, ?, ?), (36, ?, ?), (37, ?, ?), (38, ?, ?), (39, ?, ?), (40, ?, ?), "
+    "(41, ?, ?), (42, ?, ?), (43, ?, ?), (44, ?, ?), (45, ?, ?), (46, ?, ?), (47, ?, ?), (48,"
+    " ?, ?), (49, ?, ?), (50, ?, ?), (51, ?, ?), (52, ?, ?), (53, ?, ?), (54, ?, ?), (55, ?, "
+    "?), (56, ?, ?), (57, ?, ?), (58, ?, ?), (59, ?, ?), (60, ?, ?), (61, ?, ?), (62, ?, ?), "
+    "(63, ?, ?)) SELECT group_concat(asked_1.place) AS group_concat_1 FROM asked_1 WHERE "
+    "(EXISTS (SELECT 1 FROM history WHERE history.slot = asked_1.slot AND history.link = "
+    "asked_1.link)) OR (EXISTS (SELECT 1 FROM current WHERE current.slot = asked_1.slot AND "
+    "current.link = asked_1.link))"
 )
-CURRENT_N = "SELECT current.n \nFROM current \nWHERE current.slot = ? AND current.link = ?"
+CURRENT_N = "SELECT current.n FROM current WHERE current.slot = ? AND current.link = ?"
 VERSION = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.version = ?"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.link = ? AND "
+    "history.version = ?"
 )
 AS_OF = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? AND "
-    "history.updated_us <= ? ORDER BY history.version DESC\n"
-    " LIMIT 1 OFFSET 0"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.link = ? AND history.n + 0"
+    " <= ? AND history.updated_us <= ? ORDER BY history.version DESC LIMIT 1 OFFSET 0"
 )
 AFTER_VERSION = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.version > ? ORDER BY "
-    "history.version\n"
-    " LIMIT 1 OFFSET 0"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.link = ? AND "
+    "history.version > ? ORDER BY history.version LIMIT 1 OFFSET 0"
 )
 HISTORY = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.version < ? AND history.n + 0 <="
-    " ? ORDER BY history.version DESC\n"
-    " LIMIT ? OFFSET 0"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.link = ? AND "
+    "history.version < ? AND history.n + 0 <= ? ORDER BY history.version DESC LIMIT ? OFFSET "
+    "0"
 )
 ROWS = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.n >= ? AND history.n <= ? ORDER BY history.n"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.n >= ? AND history.n <= ? "
+    "ORDER BY history.n"
 )
 ROWS_AFTER = (
-    "SELECT history.slot, history.n, history.epoch, history.owner, history.link, "
-    "history.version, history.action, history.updated_us, history.deleted, history.signature,"
-    " history.operation, history.digest, history.state, history.checksum \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.n > ? AND history.n <= ? ORDER BY history.n\n"
-    " LIMIT ? OFFSET 0"
+    f"SELECT {_ROW} FROM history WHERE history.slot = ? AND history.n > ? AND history.n <= ? "
+    "ORDER BY history.n LIMIT ? OFFSET 0"
 )
 LAST_N = (
-    "SELECT history.n \n"
-    "FROM history \n"
-    "WHERE history.slot = ? ORDER BY history.n DESC\n"
-    " LIMIT 1 OFFSET 0"
+    "SELECT history.n FROM history WHERE history.slot = ? ORDER BY history.n DESC LIMIT 1 OFFSET 0"
 )
 LINKS = (
     "SELECT json_group_array(json_array(anon_1.slot, anon_1.link, anon_1.version)) AS "
-    "json_group_array_1 \n"
-    "FROM (SELECT current.slot AS slot, current.link AS link, current.version AS version \n"
-    "FROM current \n"
-    "WHERE current.deleted = 0 AND current.link >= ? AND current.link < ? ORDER BY "
-    "current.link, current.slot\n"
-    " LIMIT ? OFFSET 0) AS anon_1"
+    "json_group_array_1 FROM (SELECT current.slot AS slot, current.link AS link, "
+    "current.version AS version FROM current WHERE current.deleted = 0 AND current.link >= ? "
+    "AND current.link < ? ORDER BY current.link, current.slot LIMIT ? OFFSET 0) AS anon_1"
 )
 LINKS_BEYOND = (
-    "SELECT json_group_array(json_array(anon_1.slot, anon_1.link)) AS json_group_array_1 \n"
-    "FROM (SELECT history.slot AS slot, history.link AS link \n"
-    'FROM json_each(?) AS anon_2 JOIN history ON history.slot = anon_2."key" AND history.n > '
-    "anon_2.value\n"
-    " LIMIT ? OFFSET 0) AS anon_1"
+    "SELECT json_group_array(json_array(anon_1.slot, anon_1.link)) AS json_group_array_1 FROM"
+    " (SELECT history.slot AS slot, history.link AS link FROM json_each(?) AS anon_2 JOIN "
+    'history ON history.slot = anon_2."key" AND history.n > anon_2.value LIMIT ? OFFSET 0) AS'
+    " anon_1"
 )
 BOUNDED = (
-    "SELECT history.version, history.deleted \n"
-    "FROM history \n"
-    "WHERE history.slot = ? AND history.link = ? AND history.n + 0 <= ? ORDER BY "
-    "history.version DESC\n"
-    " LIMIT 1 OFFSET 0"
+    "SELECT history.version, history.deleted FROM history WHERE history.slot = ? AND "
+    "history.link = ? AND history.n + 0 <= ? ORDER BY history.version DESC LIMIT 1 OFFSET 0"
 )
-LIVE = (
-    "SELECT 1 \nFROM current \nWHERE current.slot = ? AND current.link = ? AND current.deleted = 0"
-)
+LIVE = "SELECT 1 FROM current WHERE current.slot = ? AND current.link = ? AND current.deleted = 0"
 COUNT = (
-    "SELECT current.slot, count(*) AS count_1 \n"
-    "FROM current \n"
-    "WHERE current.deleted = 0 AND current.link >= ? AND current.link < ? AND "
-    "instr(substr(current.link, ?), '/') = 0 GROUP BY current.slot"
+    "SELECT current.slot, count(*) AS count_1 FROM current WHERE current.deleted = 0 AND "
+    "current.link >= ? AND current.link < ? AND instr(substr(current.link, ?), '/') = 0 GROUP"
+    " BY current.slot"
 )
 DIGESTS = (
-    "SELECT current.link, current.version, (SELECT history.digest \n"
-    "FROM history \n"
-    "WHERE history.slot = current.slot AND history.link = current.link AND history.version = "
-    "current.version) AS anon_1 \n"
-    "FROM current \n"
-    "WHERE current.slot = ? AND current.deleted = 0"
+    "SELECT current.link, current.version, (SELECT history.digest FROM history WHERE "
+    "history.slot = current.slot AND history.link = current.link AND history.version = "
+    "current.version) AS anon_1 FROM current WHERE current.slot = ? AND current.deleted = 0"
 )

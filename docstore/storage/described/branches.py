@@ -6,7 +6,7 @@ from sqlalchemy.dialects.sqlite import insert
 from docstore.storage.described.documents import count_between, links_between, sql
 from docstore.storage.described.schema import AFTER, after, branches, cursors, wins
 
-_ROW = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
+row_columns = [each for each in branches.columns if each.name not in ("standing", "expires_us")]
 ARRIVE = sql(insert(branches), *(column.name for column in branches.columns))
 _n = branches.c.n == bindparam("number", type_=Integer)
 STAND = sql(update(branches).where(_n).values(standing=bindparam("to")), "to", "number")
@@ -23,10 +23,12 @@ _of = (branches.c.slot == bindparam("slot"), branches.c.link == bindparam("link"
 _at_most = bindparam("limit", type_=Integer)
 _NONE = literal_column("0", Integer)
 HEADS = sql(
-    select(*_ROW).where(*_of, branches.c.standing > _NONE).order_by(branches.c.n), "slot", "link"
+    select(*row_columns).where(*_of, branches.c.standing > _NONE).order_by(branches.c.n),
+    "slot",
+    "link",
 )
 LINES = sql(
-    select(*_ROW)
+    select(*row_columns)
     .where(*_of)
     .order_by(branches.c.version.desc(), branches.c.n.desc())
     .limit(_at_most)
@@ -36,7 +38,7 @@ LINES = sql(
     "limit",
 )
 ARRIVALS = sql(
-    select(*_ROW)
+    select(*row_columns)
     .where(branches.c.n > bindparam("after"))
     .order_by(branches.c.n)
     .limit(_at_most)
@@ -46,7 +48,7 @@ ARRIVALS = sql(
 )
 _not_winning = branches.c.standing != literal_column("1")
 AGED = sql(
-    select(*_ROW)
+    select(*row_columns)
     .where(
         _not_winning,
         branches.c.standing == bindparam("standing"),
@@ -60,7 +62,7 @@ AGED = sql(
     "limit",
 )
 EXPIRED = sql(
-    select(*_ROW)
+    select(*row_columns)
     .where(
         wins,
         branches.c.deleted == _NONE,

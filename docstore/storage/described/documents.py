@@ -42,11 +42,14 @@ from docstore.storage.inserts import MANY
 
 
 def sql(statement: CompilerElement, *parameters: str) -> str:
-    """Return the text of a statement whose question marks stand for `parameters`, in order."""
+    """Return the text of a statement whose question marks stand for `parameters`, in order.
+
+    No literal of a statement has white space, which is thus only SQLAlchemy's way to indent.
+    """
     compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
     positions = list(getattr(compiled, "positiontup", None) or ())
     assert positions == list(parameters), positions
-    return str(compiled)
+    return " ".join(str(compiled).split())
 
 
 def all_of(table: Table) -> list[str]:

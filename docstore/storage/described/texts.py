@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import TextWrapper
 from types import ModuleType
 
-from docstore.storage.described import branches, documents, streams
+from docstore.storage.described import branches, documents, schema, streams
 
 _STORAGE = Path(__file__).parent.parent
 FILES = {
@@ -14,6 +14,11 @@ FILES = {
 }
 """Module that describes statements -> the file of their texts."""
 
+_ROWS = {
+    documents: ", ".join(map(str, schema.history.columns)),
+    branches: ", ".join(map(str, branches.row_columns)),
+}
+"""Module -> the columns of its rows, which its file names once."""
 _LINES = {
     "INSERT_ROW": "MANY_ROWS",
     "POINT": "MANY_ROWS",
@@ -31,30 +36,30 @@ def written(module: ModuleType) -> str:
     texts = {
         name: text
         for name, text in vars(module).items()
-        if name.isupper() and not name.startswith("_") and isinstance(text, str | list)
+        if name.isupper() and isinstance(text, str | list)
     }
+    row = _ROWS.get(module)
     used = sorted({_LINES[name] for name in texts if name in _LINES})
     inserts = f"from docstore.storage.inserts import {', '.join([*used, 'inserts'])}\n\n"
     told = f"Texts of the statements that `{module.__name__.removeprefix('docstore.')}` describes."
     head = f'"""{told} Do not edit."""\n\n{inserts if used else ""}'
-    return head + "".join(f"{name} = {_value(name, text)}\n" for name, text in texts.items())
+    head += f"_ROW = {_literal(row)}\n" if row else ""
+    return head + "".join(f"{name} = {_value(name, text, row)}\n" for name, text in texts.items())
 
 
-def _value(name: str, text: str | list[str]) -> str:
+def _value(name: str, text: str | list[str], row: str | None) -> str:
     if isinstance(text, list):
         return f"[{', '.join(map(_literal, text))}]"
-    literal = _literal(text)
+    literal = _literal(text.replace(row, "{_ROW}") if row else text)
     return f"inserts({literal}, {_LINES[name]})" if name in _LINES else literal
 
 
 def _literal(text: str) -> str:
-    """Return a text as literals, one or more for each of its lines."""
-    parts = [part for line in text.splitlines(keepends=True) for part in _wrapped(line)]
+    """Return a text as literals of a line each."""
+    parts = _wrapped(text)
     assert "".join(parts) == text
-    literals = "\n".join(map(repr, parts))
+    literals = "\n".join("f" * ("{" in part) + repr(part) for part in parts)
     return f"({literals})"
 
 
-_wrapped = TextWrapper(
-    _WIDTH, drop_whitespace=False, replace_whitespace=False, expand_tabs=False
-).wrap
+_wrapped = TextWrapper(_WIDTH, drop_whitespace=False, break_long_words=False).wrap
