@@ -52,7 +52,6 @@ class VerificationKey:
     """Requests per second of each subject."""
 
     def has_signed(self, signature: bytes, signed: bytes) -> bool:
-        """Say whether this key made a signature."""
         try:
             if isinstance(self.public, Ed25519PublicKey):
                 self.public.verify(signature, signed)

@@ -87,7 +87,6 @@ async def _step(client: "Client", kind: str, key: str = "") -> Json:
 
 
 def _holders(page: Json) -> dict[str, list[str]]:
-    """Return key -> the members that hold it."""
     found: dict[str, list[str]] = {}
     for each in page["members"]:
         for key in each["keys"]:

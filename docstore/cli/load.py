@@ -209,5 +209,4 @@ class Journal:
             file.write(f"{first}\n")
 
     def finish(self) -> None:
-        """Delete the journal of a complete load."""
         self._path.unlink(missing_ok=True)

@@ -94,7 +94,6 @@ def _entries(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def write_under(directory: Path) -> None:
-    """Write all files under `directory`."""
     texts = {"share/man/man1/docstore.1": man_page()}
     for shell, path in COMPLETIONS.items():
         texts[f"share/{path}"] = get_completion_script(

@@ -48,7 +48,6 @@ class Child:
         self._said = b""
 
     def start(self, now: float, end_with_parent: Callable[[], None] | None) -> IO[bytes]:
-        """Start the process, and return its standard output."""
         self._began = now
         self.process = subprocess.Popen(  # noqa: S603 - its words are ours
             self._command,

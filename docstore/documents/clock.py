@@ -64,6 +64,5 @@ class WallClock:
 
 
 def _passed_by_majority(clocks: Mapping[str, int], members: Sequence[str]) -> int:
-    """Return the latest time that a majority of these members' clocks has passed."""
     shown = sorted((clocks.get(member, NEVER_US) for member in members), reverse=True)
     return shown[majority(members) - 1]

@@ -46,7 +46,6 @@ class _Sealed:
         self.newest_us = newest_us
 
     def row(self, digest: int) -> int:
-        """Return the row of a digest, 0 for none."""
         at = bisect_left(self.digests, digest)
         is_here = at < len(self.digests) and self.digests[at] == digest
         return self.rows[at] if is_here else 0
@@ -93,7 +92,6 @@ class Keys:
         return None
 
     def forget(self, now_us: int) -> None:
-        """Forget the keys that have expired."""
         until_us = now_us - KEY_LIFE_US
         while self._sealed and self._sealed[0].newest_us <= until_us:
             del self._sealed[0]

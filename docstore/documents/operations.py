@@ -64,7 +64,6 @@ class Operations:
     _keys: Keys = field(default_factory=Keys)
 
     def note(self, rows: Sequence[Row]) -> None:
-        """Remember the operations of rows."""
         self._unread += [
             (row.n, row.link, row.operation, row.updated_us) for row in rows if row.operation
         ]
@@ -152,7 +151,6 @@ class Operations:
             del known[first]
 
     def find_key(self, link: str, key: str, now_us: int) -> KeyUse | None:
-        """Return the use of a client's key on this link in the last ten minutes."""
         self._read()
         return self._keys.find(link, key, now_us)
 

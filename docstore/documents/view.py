@@ -122,7 +122,6 @@ class MembersView:
         return self._core.is_draining
 
     def is_alive(self, node: str) -> bool:
-        """Say whether a node is alive. False for strangers; True for this one."""
         return node == self.me or (node in self._core.peers and self._core.is_alive(node))
 
     def is_linked(self, node: str) -> bool:
@@ -196,7 +195,6 @@ class OwnersView:
         return not term.is_writing and log.decided == log.end
 
     def executes(self, slot: int, level: int) -> str | None:
-        """Return the node that executes an operation of level 1 or 2, None if there is none."""
         return self._executor.who(slot, level)
 
     def is_behind(self, level: int) -> bool:
@@ -243,7 +241,6 @@ class GroupView(MembersView):
 
     @property
     def terms_opened(self) -> int:
-        """Return the number of terms that this node has opened."""
         return self._core.counters["opened"]
 
     def owns(self, link: str) -> bool:

@@ -151,7 +151,6 @@ class UserAuthority(Authority):
         return self._principal.name
 
     def runs(self, user: str, path: str) -> bool:
-        """Say whether the caller is this user, or an admin of the path."""
         return self._principal.name == user or self._principal.grants.allow(AccessLevel.ADMIN, path)
 
     def insist_on_line(self, method: str, link: str) -> None:

@@ -63,7 +63,6 @@ def lease_of(request: RequestHead, operation: Operation, theirs: Mapping[str, An
 
 
 def refuse_header(request: RequestHead) -> None:
-    """Refuse the header of a lease in a request that cannot attach a document to it."""
     if HEADER in request.headers:
         raise NotHere(HEADER)
 

@@ -93,7 +93,6 @@ class BulkBatch:
         self.submitted.append(RefusedLine(link, error))
 
     async def _large_one(self, line: bytes) -> dict[str, Any]:
-        """Parse a large line in a thread."""
         self._submit()
         value, _ = await self._large.read(len(line), self._patience_s, partial(parsed, line))
         return value
@@ -106,7 +105,6 @@ class BulkBatch:
     async def _large_operation(
         self, line: bytes, value: dict[str, Any], factory: str, options: ServiceOptions
     ) -> Operation:
-        """Build the operation of a large line in a thread."""
         make = partial(self._operation_of, value, factory, options)
         operation, _ = await self._large.read(len(line), self._patience_s, make)
         return operation

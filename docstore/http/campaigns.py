@@ -91,7 +91,6 @@ class Campaigns:
         return await self._queue(campaign, since + timeout_s)
 
     async def _beside(self, campaign: Operation, lease: str, timeout_s: float) -> Answer:
-        """Campaign and ask the lease at the same time."""
         link, since = campaign.link, clock()
         deadline = since + timeout_s
         asked = self._backend.submit(attach_request(lease, link), timeout_s)

@@ -306,13 +306,11 @@ class DocumentPages:
     def get(
         self, request: RequestHead, link: str, service: Service, select: Select = CURRENT
     ) -> Submitted:
-        """Submit a linearizable read."""
         media = headers.accepted_media(request)
         operation = at_level(Operation(verb="GET", link=link, select=select), service)
         return Submitted(self._backend.submit(operation, headers.timeout_s(request)), media)
 
     def reply(self, request: RequestHead, answer: Answer, service: Service, media: str) -> Reply:
-        """Return the reply for an answer of the cluster."""
         row, kind = answer.row, service.options.kind
         if row is None or answer.status >= 300:
             head = owner_lines(answer) + (version_lines(row) if row is not None else b"")
@@ -355,7 +353,6 @@ def check_no_factory(backend: Backend, link: str) -> None:
 
 
 def at_level(operation: Operation, service: Service) -> Operation:
-    """Return the operation at the level of the document's service."""
     level = service.options.level
     return operation if level == LINEARIZABLE else replace(operation, level=level)
 

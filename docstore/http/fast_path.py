@@ -125,7 +125,6 @@ class FastDocument(FastHead):
     """Media type of the answer."""
 
     def submit(self, body: bytes) -> "asyncio.Future[Answer]":
-        """Submit the operation."""
         if self.method == "GET":
             answer, self.media = self.pages.get(self, self.link, self.service)
         else:
@@ -133,7 +132,6 @@ class FastDocument(FastHead):
         return answer
 
     def reply(self, outcome: Answer) -> Reply:
-        """Return the reply for the answer of the cluster."""
         return self.pages.reply(self, outcome, self.service, self.media)
 
 
@@ -147,7 +145,6 @@ class FastRecords(FastHead):
     submitted: Submitted
 
     def submit(self, body: bytes) -> "asyncio.Future[Any]":
-        """Submit the records."""
         self.submitted = self.pages.submit(self, self.topic, self.partition, body)
         return self.submitted.outcome
 
@@ -174,7 +171,6 @@ class FastTurn(FastHead):
         return asyncio.get_running_loop().create_task(self.pages.patch(self, self.link, body))
 
     def reply(self, outcome: Reply) -> Reply:
-        """Return the reply, which is the outcome itself."""
         return outcome
 
 

@@ -101,7 +101,6 @@ class MemberPages:
         self._backend = backend
 
     async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of the members of a group."""
         link = link_of(path)
         await insist_on_group(self._backend, request, link)
         return await self._call(request, link, "show", None)
@@ -134,7 +133,6 @@ class MemberPages:
     async def _ask(
         self, request: web.BaseRequest, link: str, said: Request, timeout_s: float, *more: int
     ) -> Reply:
-        """Forward a member's request to its coordinator."""
         told = await self._tell(link, type(said).__name__.lower(), [*said, *more], timeout_s)
         if told.code:
             return _refused(request, told)

@@ -359,7 +359,6 @@ def _insisted(found: Records | Problem, partition: str) -> Records:
 
 
 def _result(answer: Answer) -> dict[str, Any]:
-    """Return the result of one offset of several."""
     if answer.is_success:
         return {"status": 200}
     outcome = "unknown" if answer.unknown else "not_applied"

@@ -61,7 +61,6 @@ class GroupPages(FactoryPages):
         self._offsets = offsets
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Create a group, or a set of roles."""
         fields = Fields(asked_in(request, body))
         name = fields.text("name")
         if not name or "/" in name or "%" in name or name in SUFFIXES:
@@ -144,7 +143,6 @@ class GroupPages(FactoryPages):
         return await self._update(request, link, change)
 
     async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Delete a group that has no members, and its offsets."""
         group: GroupState | None = None
 
         async def deletion(row: Row) -> Operation:
@@ -175,7 +173,6 @@ class GroupPages(FactoryPages):
 
 
 def _entry(group: GroupState, partition: str) -> dict[str, Any]:
-    """Return the page entry of a partition."""
     held = group.tenure.get(partition)
     return {
         "partition": partition,

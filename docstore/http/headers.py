@@ -175,7 +175,6 @@ def _content_type(raw: str) -> tuple[str, str]:
 
 
 def timeout_s(request: RequestHead) -> float:
-    """Return the time limit of the request in seconds."""
     raw = request.headers.get(TIMEOUT)
     if raw is None:
         return TIMEOUT_MS_DEFAULT / 1000
@@ -291,7 +290,6 @@ def replicas(request: RequestHead) -> int:
 
 
 def consistency(request: RequestHead) -> str:
-    """Return the consistency of a read."""
     value = request.headers.get(CONSISTENCY)
     if value is None:
         return "linearizable"

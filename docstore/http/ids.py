@@ -11,7 +11,6 @@ import uuid
 
 
 def new_id() -> str:
-    """Return a fresh id."""
     milliseconds = time.time_ns() // 1_000_000
     noise = int.from_bytes(os.urandom(10), "big")
     return _uuid((milliseconds & (1 << 48) - 1) << 80 | noise, version=7)

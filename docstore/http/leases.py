@@ -112,7 +112,6 @@ class LeasePages(FactoryPages):
         return await self._change(request, link, json.dump(ended))
 
     async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer a request to a lease."""
         raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
         asked = json.parse_object(raw)
         kind = Fields(asked).text("kind", default="")
@@ -170,7 +169,6 @@ class LeasePages(FactoryPages):
         return "the lease is not kept alive any more: it has ended, or is expiring"
 
     async def keep_all_alive(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer a request that keeps many leases alive."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         ids = _ids(json.parse_object(raw))
         kept = await self._backend.inside().session_backend.keep_alive(

@@ -158,7 +158,6 @@ class Listener(web.Server):
         self._silent[handler] = loop.call_later(after_s, self._hang_up, handler, looks - 1)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Forget the connection."""
         super().connection_lost(handler, exc)
         self._heard(handler)
         assert isinstance(handler, Connection)

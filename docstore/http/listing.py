@@ -71,7 +71,6 @@ class FactoryPages:
         return service
 
     async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of the factory."""
         return await listing(self._backend, request, path, self._service(path))
 
 

@@ -7,7 +7,6 @@ from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 
 
 def problem_of(outcome: Problem, request: RequestHead) -> Reply:
-    """Return the reply for a problem of the partition."""
     return problem(
         outcome.status, outcome.code, outcome.detail, unknown=outcome.unknown,
         instance=request.raw_path.partition("?")[0], more=outcome.more,

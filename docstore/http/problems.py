@@ -74,7 +74,6 @@ def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> 
 
 
 def problem_of_error(error: DocstoreError, *, instance: str) -> Reply:
-    """Return the problem for an exception."""
     allow = getattr(error, "allow", "")
     head = header_lines({"Allow": allow}) if allow else b""
     if error.status == 401:

@@ -69,12 +69,10 @@ class Reply(web.StreamResponse):
         self._alive = not closes
 
     def close_after(self) -> None:
-        """Close the connection after this answer."""
         self._alive = False
 
     @property
     def status(self) -> int:
-        """Return the status code."""
         return self.code
 
     @property

@@ -20,7 +20,6 @@ MSGPACK_TYPE = "application/msgpack"
 
 
 def document_json(row: Row, kind: str) -> bytes:
-    """Return the document as JSON."""
     said = orjson.dumps(said_of(row, kind))
     return said if row.state == b"{}" else row.state[:-1] + b"," + said[1:]
 

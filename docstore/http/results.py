@@ -47,13 +47,11 @@ class Results:
             await self._response.prepare(self._request)
 
     async def end(self) -> web.StreamResponse:
-        """End the answer."""
         await self.begin()
         await self._response.write_eof()
         return self._response
 
     async def write(self, lines: bytes) -> None:
-        """Send result lines."""
         transport = self._request.transport
         if transport is None:
             raise ConnectionResetError("the client has disconnected")

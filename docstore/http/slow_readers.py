@@ -98,7 +98,6 @@ class Lingering:
         self._open[held] = loop.call_later(LINGER_S, self._end, held)
 
     def close(self) -> None:
-        """Close all sockets."""
         for held in tuple(self._open):
             self._end(held)
 

@@ -70,7 +70,6 @@ class Spans:
             await asyncio.sleep(POLL_S)
 
     def begin(self, request: web.BaseRequest | FastHead) -> Span:
-        """Start the span of a request."""
         method = request.method if request.method in KNOWN_METHODS else "_OTHER"
         path = instance_of(request)
         route = template_of(path)
@@ -209,7 +208,6 @@ def traceparent_of(span: Span) -> str:
 
 
 def end(span: Span, status: int) -> None:
-    """End the span of an answer."""
     span.set_attribute("http.response.status_code", status)
     if status >= 500:
         span.set_attribute("error.type", str(status))

@@ -121,5 +121,4 @@ class FileLines:
         return batch
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

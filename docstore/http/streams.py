@@ -126,7 +126,6 @@ class StreamPages(FactoryPages):
         return answer._replace(status=202)
 
     async def change_topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Change a topic, or delete it."""
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)
         answer = await self._backend.submit(_change(request, link, body), timeout_s)
         if answer.status == 404:

@@ -72,11 +72,9 @@ class SubscriptionPages:
         return await self._list(request, path, lambda about: True)
 
     async def get(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """Answer GET of a subscription."""
         return self._reply(request, await self._found(request, link))
 
     async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        """End a subscription."""
         return await self._delete(request, link)
 
     async def get_list_of_path(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:

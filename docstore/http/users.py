@@ -23,7 +23,6 @@ class UserPages:
         return self._page(request, path, authority_of(request).name)
 
     async def user(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
-        """Answer GET of the page of a user."""
         return self._page(request, path, path.rpartition("/")[2])
 
     def _page(self, request: web.BaseRequest, path: str, name: str) -> Reply:

@@ -83,7 +83,6 @@ class MachineCore(Outlet[F], Generic[F, M]):
             self.out.append(Send(to, message))
 
     def ask(self, operation: Operation, then: Callable[[Answer], None]) -> None:
-        """Execute an operation on a document; `then` runs with its answer."""
         token = self.next_token()
         self._asks[token] = then
         self.out.append(Ask(token, operation, self._ask_timeout_s))

@@ -134,7 +134,6 @@ class Updates:
 
 
 def tag_of(row: Row) -> Tag:
-    """Return the version of a row, for the condition of an update."""
     return _tag(row.epoch, row.version)
 
 

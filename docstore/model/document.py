@@ -106,7 +106,6 @@ def chain_digest(previous: bytes, link: str, version: int, deleted: bool, state:
 
 
 def ballot_at(ballots: Ballots, n: int) -> Ballot:
-    """Return the ballot of row `n`, NO_BALLOT for n = 0 or rows before the table."""
     for ballot, first in reversed(ballots):
         if first <= n:
             return ballot

@@ -141,7 +141,6 @@ class NodeBackend:
         return self.inside().driver.view.members.configuration.names
 
     def _own_page(self, path: str) -> Any:
-        """Return this node's own page at a path, None if it has none."""
         if path == "/core/management":
             return self.management()
         if path == "/core/node-groups/default":

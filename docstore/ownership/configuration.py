@@ -59,7 +59,6 @@ class Founder:
 
     @property
     def address(self) -> Address:
-        """The founder's HTTP address."""
         return Address(self.host, self.port)
 
 
@@ -86,7 +85,6 @@ class MemberEntry:
 
     @property
     def name(self) -> str:
-        """Name under which the member is counted."""
         return self.id + LOST if self.lost else self.id
 
 
@@ -144,7 +142,6 @@ class Configuration:
         return (tuple(present), tuple(coming))
 
     def placement(self) -> Placement:
-        """Return the placement of all slots under this configuration."""
         now = self._place(self.members)
         if self.stage is Stage.STABLE:
             return now
@@ -283,7 +280,6 @@ def found(
 
 
 def with_votes(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
-    """Return the members with votes spread as in `voters.py`."""
     zones = {each.id: each.zone for each in members if not each.observes}
     voters = chosen(zones, [each.id for each in members if each.votes])
     return tuple(replace(each, votes=each.id in voters) for each in members)

@@ -68,7 +68,6 @@ def schema_of(names: Sequence[str]) -> T.StructType:
 
 
 def insist_on_distinct(names: Sequence[str]) -> None:
-    """Raise ValueError for two columns of one name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"docstore: the column {twice!r} is named twice; name it once")

@@ -50,7 +50,6 @@ EXPECTED = (
 
 
 def line_of(error: BaseException) -> str:
-    """Return the message of an error in one line."""
     text = str(error)
     if isinstance(error, PySparkException | Py4JError):
         text = _innermost(text)

@@ -63,7 +63,6 @@ def own_columns(options: Options) -> list[str]:
 
 
 def default_schema(options: Options) -> StructType | str:
-    """Return the columns that the options name, or the defaults."""
     return with_members(schema_of(own_columns(options)), options.text("members"))
 
 

@@ -75,7 +75,6 @@ def _ends(options: Options) -> tuple[Offsets, Offsets]:
 
 
 def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
-    """Return the offsets at which to begin, by offset or by time."""
     instant_us = offsets.instant_us(options, offsets.SINCE)
     if instant_us is None:
         return offsets.starting(options, topic, default)
@@ -83,7 +82,6 @@ def _beginning(options: Options, topic: TopicState, default: str) -> Offsets:
 
 
 def _ending(options: Options, topic: TopicState) -> Offsets:
-    """Return the offsets at which to end, by offset or by time."""
     instant_us = offsets.instant_us(options, offsets.UNTIL)
     return offsets.ending(options, topic) if instant_us is None else _at(options, topic, instant_us)
 

@@ -109,7 +109,6 @@ def _said(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def cut_of(table: DataFrame) -> str:
-    """Return the token of a table's pinned cut."""
     return str(vars(table)["cut"])
 
 

@@ -66,7 +66,6 @@ def group_of(options: Options) -> GroupClient:
 
 
 def link_of(topic: str) -> str:
-    """Return the path of a topic's page."""
     return f"{TOPICS}/{quote(topic, safe='')}"
 
 

@@ -41,7 +41,6 @@ class MemberPath:
 
     @property
     def element(self) -> "MemberPath":
-        """The elements of the member, if it is an array."""
         return member_at((), self.level + 1)
 
     def fitted(self, literal: Literal) -> Literal:

@@ -47,7 +47,6 @@ PRESENT: Ranges = tuple(
 
 
 def of_comparison(sign: str, literal: str | float | bool) -> Ranges:
-    """Return the ranges of a comparison of SQL."""
     if isinstance(literal, bool):
         ranks = (TRUE if literal else FALSE,) if sign == "=" else (FALSE, TRUE)
         return tuple(Range(rank, 0, 0) for rank in ranks)
@@ -60,7 +59,6 @@ def of_comparison(sign: str, literal: str | float | bool) -> Ranges:
 
 
 def of_prefix(prefix: str) -> Ranges:
-    """Return the range of the texts that begin with a prefix."""
     prefix = prefix[:TEXT_CHARACTERS]
     return (Range(TEXT_RANK, prefix, text_behind(prefix) or None),)
 

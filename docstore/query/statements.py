@@ -247,7 +247,6 @@ def positions(scan: Scan) -> tuple[str, str, str]:
 
 
 def cursor_at(scan: Scan, columns: Sequence[str]) -> list[int]:
-    """Return the indices of the cursor's columns in a page."""
     every = list(dict.fromkeys([*columns, *positions(scan)]))
     return [every.index(name) for name in positions(scan)]
 

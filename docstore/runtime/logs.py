@@ -91,7 +91,6 @@ def silenced() -> Iterator[None]:
 
 
 def traced(logger: object, method: str, line: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Add the trace context of the request in which a line is logged."""
     if trace := TRACEPARENT.get():
         line.setdefault("traceparent", trace)
     return line

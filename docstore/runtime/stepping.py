@@ -150,7 +150,6 @@ class Stepping(Generic[E, F]):
             self.loop.call_soon(self._end_turn, context=self._of_nobody)
 
     def perform(self, effect: F) -> None:
-        """Perform one of the machine's own effects."""
         raise AssertionError(effect)
 
     def step(self, event: E) -> Sequence[Shared | F]:
@@ -250,7 +249,6 @@ class PendingRequests(Generic[T]):
         return future
 
     def wait_batch(self, first: int, count: int) -> "asyncio.Future[list[T]]":
-        """Return a future for the answers to `count` requests, in their order."""
         batch = _RequestBatch[T](first, count, self._loop.create_future())
         self._waiting.update(dict.fromkeys(range(first, first + count), batch))
         return batch.all

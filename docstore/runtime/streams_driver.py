@@ -103,7 +103,6 @@ class StreamsDriver(Stepping[StreamEvent, Never]):
         return future
 
     def request(self, asked: Asked) -> "asyncio.Future[Outcome]":
-        """Return a future for the outcome of a request; the machine keeps its deadline."""
         if self.stopped:
             return self._requests.refused()
         if isinstance(asked, FetchAsked):

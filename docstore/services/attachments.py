@@ -56,7 +56,6 @@ class Attached:
             del self._since[oldest]
 
     def forget(self, lease: str, link: str) -> None:
-        """Drop the entry of a lease and a link."""
         self._since.pop((lease, link), None)
 
     def allows(self, lease: str, link: str, timeout_s: float) -> bool:

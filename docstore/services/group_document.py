@@ -114,7 +114,6 @@ class Settings:
         )
 
     def state(self) -> State:
-        """Return the settings as the document has them."""
         return {
             "mode": str(self.mode),
             "sessionMs": self.session_ms,

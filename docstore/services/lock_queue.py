@@ -62,7 +62,6 @@ def turns_of(state: State) -> Turns:
 
 
 def state_of(turns: Turns) -> State:
-    """Return the document's state of an election or a lock."""
     past = {"past": [list(each) for each in turns.past]} if turns.past else {}
     return {
         "holder": None if turns.holder is None else _shown(turns.holder),
@@ -191,7 +190,6 @@ def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
 
 
 def gone_request(link: str, lease: str) -> Operation:
-    """Return the request that removes an ended lease's candidates from a queue."""
     return Operation(
         verb="PATCH",
         link=link,

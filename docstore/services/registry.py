@@ -50,7 +50,6 @@ EXAMPLES = ServiceOptions(
 
 
 def declaration_id(path: str) -> str:
-    """Return the id of the declaration of the factory at `path`."""
     return path[1:].replace("/", ":")
 
 

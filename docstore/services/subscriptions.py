@@ -151,7 +151,6 @@ def advance_request(mark: Mark, delivered: int) -> State:
 
 
 def pause_request(mark: Mark, delivered: int, why: str) -> State:
-    """Return the PATCH that pauses a subscription at a mark."""
     return {"kind": "PauseRequest", **_progress(mark, delivered), "why": why[:WHY_CHARACTERS_MAX]}
 
 

@@ -26,7 +26,6 @@ EMPTY: Mapping[str, Any] = {
 
 
 def template_of(options: ServiceOptions, *, state_bytes_max: int) -> dict[str, Any]:
-    """Return an empty state of a service's documents, with its `documentDescription`."""
     schema = options.schema or options.described_by or {}
     return {
         **_Described(schema).members(schema, DEPTH_MAX),

@@ -70,6 +70,5 @@ class Ballast:
         return (self.free_bytes() - 2 * size) / max(1, self._size)
 
     def free_bytes(self) -> int:
-        """Return the free space of the disk in bytes."""
         disk = os.statvfs(self._path.parent)
         return disk.f_bavail * disk.f_frsize

@@ -134,7 +134,6 @@ def behind(
 
 
 def _is_known(position: Position, header: Header) -> bool:
-    """Return whether a header is the one of `position`, or of its successor."""
     return _is_next(position, header) or header.position == position
 
 

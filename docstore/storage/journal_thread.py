@@ -32,7 +32,6 @@ class JournalThread:
     """A `JournalWriter` on a thread of its own."""
 
     def __init__(self, files: Files) -> None:
-        """Start the thread."""
         self._files = files
         self._loop = asyncio.get_running_loop()
         self._entries: SimpleQueue[tuple[Entry, Written] | None] = SimpleQueue()

@@ -190,7 +190,6 @@ def _insist_neighbours(
 
 
 def _log(connection: sqlite3.Connection, query: store.Rows) -> list[Row]:
-    """Return rows of the log, none missing."""
     rows: list[Row] = []
     weight = 0
     for columns in connection.execute(tables.ROWS, (query.slot, query.first, query.last)):

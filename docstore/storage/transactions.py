@@ -80,7 +80,6 @@ def copy_back(connection: sqlite3.Connection, mode: str) -> int:
 def insert(
     connection: sqlite3.Connection, statement: Insert, lines: Sequence[Sequence[object]]
 ) -> None:
-    """Insert lines with as few statements as possible."""
     done = 0
     for size, text in statement.items():
         while len(lines) - done >= size:

@@ -95,7 +95,6 @@ def unpack_frame(body: bytes | bytearray | memoryview) -> tuple[int, list[Messag
 
 
 def known(kind: type[T], fields: Sequence[Any]) -> T:
-    """Return a named tuple of the fields that this version knows."""
     made: T = kind(*fields[: len(kind._fields)])  # type: ignore[attr-defined]
     return made
 

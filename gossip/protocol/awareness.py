@@ -37,5 +37,4 @@ class Awareness:
         self.score = min(self.score_max, self.score + signs)
 
     def stretched_s(self, duration_s: float) -> float:  # Tests replace this.
-        """Return `duration_s` times (score + 1)."""
         return duration_s * (self.score + 1)

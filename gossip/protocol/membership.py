@@ -29,7 +29,6 @@ from gossip.protocol.table import Table
 
 
 def rumour_about(member: Member, reporter: str) -> messages.Rumour:
-    """Return the rumour that spreads the belief `member`."""
     name, incarnation = member.name, member.incarnation
     match member.state:
         case State.ALIVE:

@@ -19,7 +19,6 @@ class Pages:
         self.outbox = core.outbox
 
     def from_memory(self, log: SlotLog, first: int, last: int) -> list[Row]:
-        """Return a page of consecutive rows; `first` must be in memory."""
         rows, size = [log.pending[first]], log.pending[first].weight
         for n in range(first + 1, last + 1):
             row = log.pending.get(n)

@@ -28,5 +28,4 @@ def raised(core: Core) -> Configuration | None:
 
 
 def may_tell(core: Core, peer: str, configuration: Configuration) -> bool:
-    """Say whether a linked node understands the stored protocol of a configuration."""
     return configuration.stored_protocol <= core.peers.links.get(peer, FIRST_PROTOCOL)

@@ -57,7 +57,6 @@ class Appender:
         new: New,
         identity: OperationIdentity,
     ) -> Row:
-        """Append a new version to the log, with the log's present time."""
         before = cached.newest
         digest = before.digest if before else b""
         row = Row(

@@ -42,7 +42,6 @@ class PastReads:
         decider.decided = self._read_past
 
     def refusal(self, log: SlotLog, operation: Operation) -> Answer | None:
-        """Return the refusal of an instant in the future; None to answer."""
         at_us = instant_of(operation)
         if not at_us or is_past(at_us, log, self._core):
             return None

@@ -103,7 +103,6 @@ class _Found:
         return name
 
     def components(self) -> Json:
-        """Return all components."""
         return {
             "schemas": self.schemas,
             "examples": examples(self.samples, self.bodies),

@@ -95,7 +95,6 @@ def stored(
 
 
 def _judged(rows: DataFrame, ids: str) -> DataFrame:
-    """Return the rows with their ids and bodies, or with their faults."""
     fields = [name.strip() for name in ids.split(",") if name.strip()]
 
     def judged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

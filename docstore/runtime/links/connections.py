@@ -151,7 +151,6 @@ class Inbound(Framed):
 
     @property
     def silent_s(self) -> float:
-        """Return the seconds since the last frame."""
         return self._loop.time() - self._heard_at
 
     def connection_lost(self, exc: Exception | None) -> None:

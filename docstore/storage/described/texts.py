@@ -55,7 +55,6 @@ def _value(name: str, text: str | list[str], row: str | None) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text as literals of a line each."""
     parts = _wrapped(text)
     assert "".join(parts) == text
     literals = "\n".join("f" * ("{" in part) + repr(part) for part in parts)

@@ -60,7 +60,6 @@ def whole(least: int, most: int | None = None) -> Json:
 
 
 def told(schema: Json, description: str) -> Json:
-    """Return a schema with a description."""
     return {**schema, "description": description}
 
 
@@ -75,12 +74,10 @@ def asked(kind: str, needs: str = "", /, **members: Any) -> Json:
 
 
 def shown(schema: Json, example: Any) -> Json:
-    """Return a schema with an example."""
     return {**schema, "examples": [example]}
 
 
 def ref(name: str) -> Json:
-    """Return a reference to a named schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
