@@ -1,6 +1,5 @@
 """The commands on consumer groups and roles: members, their partitions, committed offsets."""
 
-import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from docstore.cli.terminal import (
     a_number,
     show,
     talk,
+    talk_on,
 )
 from docstore.model.words import count
 
@@ -271,8 +271,7 @@ def watch(name: Role, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
             for change in stretch.changes:
                 _print(change, as_json=as_json)
 
-    with contextlib.suppress(KeyboardInterrupt):
-        talk(url, follow)
+    talk_on(url, follow)
 
 
 def _print(change: Json, *, as_json: bool) -> None:

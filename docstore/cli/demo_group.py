@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from docstore.cli.terminal import CommandFailed
-from docstore.client import Client, ClientError, LocalCluster, RequestFailed
+from docstore.client import Client, ClientError, Conflict, LocalCluster
 from docstore.client.local import CLAIM
 from docstore.model.address import PORT_MAX
 from docstore.model.words import count
@@ -165,7 +165,7 @@ async def fill(urls: list[str]) -> None:
     async with Client(urls) as client:
         await client.declare(FACTORY)
         await asyncio.gather(*(client.put(f"{FACTORY}/{film['id']}", film) for film in films))
-        with contextlib.suppress(RequestFailed):  # It exists: an earlier start was interrupted.
+        with contextlib.suppress(Conflict):  # It exists: an earlier start was interrupted.
             await client.json("POST", "/core/streams", {"name": TOPIC, "partitions": SIZE})
         async with client.producer(TOPIC, id="demo") as producer:
             for number, film in enumerate(films * RATINGS):

@@ -1,6 +1,5 @@
 """The commands on documents: read, write, list, history, watch."""
 
-import contextlib
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -10,7 +9,7 @@ import typer
 
 from docstore.cli.completing import factories, links, orders, words
 from docstore.cli.tables import print_table, tell_empty, tell_waiting
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, tell_reading
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, talk_on, tell_reading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -255,8 +254,7 @@ def watch(
 
     if not once:
         tell_waiting(f"changes of {' and '.join(paths or ['all documents'])}")
-    with contextlib.suppress(KeyboardInterrupt):
-        talk(url, follow)
+    talk_on(url, follow)
 
 
 @command()

@@ -1,6 +1,5 @@
 """The commands on elections: run a command as the leader, list and show them, change the leader."""
 
-import contextlib
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 
 from docstore.cli.completing import names
 from docstore.cli.tables import print_table
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk, talk_on
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -161,8 +160,7 @@ def observe(
             sys.stdout.write(_text(asdict(state)) + "\n")
             sys.stdout.flush()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        talk(url, follow)
+    talk_on(url, follow)
 
 
 def _json(text: str) -> Any:

@@ -17,6 +17,7 @@ from docstore.cli.terminal import (
     Urls,
     show,
     talk,
+    talk_on,
     tell_reading,
 )
 from docstore.cli.topics import PANEL, Topic
@@ -209,8 +210,7 @@ def consume(
 
     if not once:
         tell_waiting(f"records of {topic}")
-    with contextlib.suppress(KeyboardInterrupt):
-        talk(url, follow)
+    talk_on(url, follow)
 
 
 def _line(record: "ReadRecord") -> str:

@@ -43,10 +43,10 @@ async def follow(client: "Client", request: Page, timeout_s: float, terminal: "C
 def said(page: Page) -> str:
     """Return the progress of a run in one line."""
     slots, documents = page["slots"], page["documents"]
-    waits_for = page["waitsFor"]
+    reasons = [f"waiting: {page['waitsFor']}"] if page["waitsFor"] else page["errors"]
     return (
         f"{page['state']}: {slots['synchronised']} of {slots['total']} slots,"
         f" {count(documents['compared'], 'document')} compared,"
         f" {count(documents['copied'], 'row')} copied"
-        + (f"; waiting: {waits_for}" if waits_for else "")
+        + "".join(f"; {reason}" for reason in reasons)
     )

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -156,6 +157,12 @@ def talk(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> T:
         raise failed(error, MAY_HAVE_HAPPENED if _is_in_doubt(error) else FAILED) from None
     except CommandFailed as error:
         raise failed(error) from None
+
+
+def talk_on(urls: list[str], work: "Callable[[Client], Awaitable[T]]") -> None:
+    """Run `work` with a client, as `talk` does, until it ends or Ctrl-C ends it."""
+    with suppress(KeyboardInterrupt):
+        talk(urls, work)
 
 
 def _unreachable(why: str) -> str:

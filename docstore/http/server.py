@@ -206,7 +206,7 @@ class HttpServer:
             TRACEPARENT.set(trace[:LENGTH])  # Until the task ends, which serves this request alone.
         shared = self._origin_check.shared(request)
         if shared:
-            SHARED.set(shared)  # Likewise.
+            SHARED.set(shared)  # Until the task ends, too.
         try:
             reply = await self._route(request)
         except (asyncio.CancelledError, ConnectionError):

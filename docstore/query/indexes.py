@@ -135,7 +135,7 @@ def _step(step: str | int | None) -> str:
 
 
 def declared_indexes(texts: Sequence[str]) -> list[Index]:
-    """Return the indexes that can be made, without those that an earlier version accepted."""
+    """Return the indexes that can be made, without those of a later version of docstore."""
     found = []
     for text in dict.fromkeys(texts):
         try:

@@ -72,7 +72,7 @@ class Broadcasts:
         return bool(self._buckets[0])
 
     def put(self, item: Item) -> None:
-        """Spread `item` from the beginning, instead of any older one about its subject."""
+        """Spread `item` from the beginning, and no longer an older item about the same subject."""
         key = _key(item)
         self.drop(key)
         self._buckets[0][key] = item

@@ -32,6 +32,7 @@ from docstore.pipeline.group_client import (
     Unreachable,
 )
 from docstore.pipeline.jobs.importing import NotTheSame
+from docstore.pipeline.jobs.work import Work
 from docstore.pipeline.options import Options
 from tests.pipeline.stage import Stage
 
@@ -175,6 +176,22 @@ def test_the_command_says_one_line_before_spark_starts(
     (line,) = done.stderr.splitlines()
     assert line.startswith("docstore: ")
     assert said in line
+
+
+def test_a_job_whose_failure_cannot_be_stored_reports_its_own_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pinned: it reported that its document could not be written, and not why it had failed."""
+    with LocalCluster(1) as cluster:
+
+        def job(work: Work) -> dict[str, Any]:
+            monkeypatch.setenv("DOCSTORE_TOKEN", "nö token")
+            raise ValueError("row 7 has no id")
+
+        no_spark: Any = None
+        with pytest.raises(ValueError, match="row 7 has no id"):
+            Work(no_spark, cluster.urls[0], "import").run(job)
+    assert "still says RUNNING" in capsys.readouterr().err
 
 
 @pytest.mark.thorough  # It starts a Java of its own.

@@ -42,23 +42,23 @@ class Shape:
     beats: int = 8
     """Pulses in a session."""
     leaves_s: float = 8.0
-    """After how long most members leave, at the most."""
+    """Greatest time after which most members leave."""
     meddlers: int = 1
     operators: int = 0
     """Number of operators, who transfer elections from a leader to another candidate."""
     attached: int = 4
-    """Documents that are attached to leases, by whoever comes."""
+    """Number of documents that holders attach to their leases, at random."""
     guarded: int = 2
     ttl_ms: int = 1_500
     is_tight: bool = True
     """Whether holders believe for as long as rates allow, not for two thirds of that."""
     turn_s: float = 3.0
-    """How long most have their turn, at the most, before they give it up."""
+    """Greatest time for which most holders keep a turn before they release it."""
     grace_ms: int = 0
     ask_timeout_s: float = 1.5
     kinds: tuple[str, ...] = NODE_KINDS
     beside: tuple[str, ...] = ()
-    """Of which a second fault strikes with each, where two strike at a time."""
+    """Kinds of the second fault, where two strike at a time."""
     actor_kinds: tuple[str, ...] = ACTOR_KINDS
     trouble: float = 1.0
     loss: float = 0.02

@@ -260,7 +260,7 @@ class Executor:
         )
 
     def _is_over(self, inflight: Inflight) -> bool:
-        """Say whether this duplicates an operation refused, returned or finally answered."""
+        """Say whether the request duplicates an operation that has its final answer already."""
         origin = (inflight.entry, inflight.boot)
         is_over = self.documents.operations.is_over(origin, inflight.seq)
         return is_over or self.core.closed.has(origin, inflight.seq, inflight.attempt)

@@ -133,8 +133,9 @@ def unmet(  # Tests replace this.
 ) -> Answer | None:
     """Return why an update that depends on another document is refused; None if it is not.
 
-    head: the newest row of that document. given: an update that must be accepted and change
-    nothing. Its refusal has a status in `statuses`, to tell it from one of the update itself.
+    head: the newest row of that document. given: an update of that document, which must accept it
+    without a change. Its refusal has the status also in `statuses`, to differ from one of the
+    update that depends on it.
     """
     outcome = handle(head, given, service, floor=0, now_us=lambda: 0)
     match outcome:

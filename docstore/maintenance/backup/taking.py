@@ -150,14 +150,13 @@ async def _let_go(client: Client, taken: Manifest, before: Manifest | None, hold
     """Keep the history from this cut on for the next backup, and no earlier history.
 
     The backup is finished by now, so an error is ignored: a snapshot that cannot be deleted
-    expires.
+    expires. If the snapshot of this cut cannot be extended, the earlier one is left to expire too.
     """
     with suppress(ClientError):
         if hold_s:
             await _hold(client, taken, hold_s)
         else:
             await client.json("DELETE", _snapshot_of(taken))
-    with suppress(ClientError):
         if before is not None:
             await client.json("DELETE", _snapshot_of(before))
 

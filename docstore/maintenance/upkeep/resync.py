@@ -238,7 +238,8 @@ class Resync:
             await asyncio.sleep(POLL_S)
             behind = self._behind(slots)
         errors = [f"{count} slots of {peer} are behind" for peer, count in behind.items()]
-        compared, differed = await self._compare(slots)
+        compared, differed, silent = await self._compare(slots)
+        errors += [f"{member} did not answer: its replicas were not compared" for member in silent]
         settled = len(slots) if not behind else 0
         if differed:
             errors.append(f"{differed} replicas differed and are being refilled")
@@ -248,23 +249,29 @@ class Resync:
         """Return connected replica -> number of slots in which it lags behind this owner."""
         return Counter(peer for slot in slots for peer in self._view.replication.behind(slot))
 
-    async def _compare(self, slots: Sequence[int]) -> tuple[int, int]:
-        """Compare digests; return the numbers of documents compared and replicas that differed."""
+    async def _compare(self, slots: Sequence[int]) -> tuple[int, int, list[str]]:
+        """Compare digests.
+
+        Return the number of documents compared, that of replicas that differed, and the nodes that
+        did not answer.
+        """
         members: set[str] = set()
         for slot in slots:
             members.update(self._members.placement.replicas(slot))
         found: dict[str, dict[int, tuple[int, int, str]]] = {}
+        silent = []
         for member in sorted(members):
             try:
                 answer = await self._rpc.call(member, DigestSlots(list(slots)), OWNER_TIMEOUT_S)
             except Unavailable:
+                silent.append(member)
                 continue
             found[member] = {slot: (end, links, digest) for slot, end, links, digest in answer}
         compared = sum(entry[1] for entry in found.get(self._me, {}).values())
         differed = 0
         for slot in slots:
             differed += await self._refill_the_odd_one(slot, found)
-        return compared, differed
+        return compared, differed, silent
 
     async def _refill_the_odd_one(
         self, slot: int, found: dict[str, dict[int, tuple[int, int, str]]]

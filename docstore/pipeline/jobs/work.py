@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pyspark.sql import SparkSession
 
-from docstore.pipeline.errors import line_of
+from docstore.pipeline.errors import PipelineError, line_of
 from docstore.pipeline.group_client import GroupClient, GroupError
 from docstore.pipeline.writing import JOBS
 
@@ -45,7 +45,10 @@ class Work:
         try:
             result = job(self, **arguments)
         except BaseException as error:
-            self._leave("FAILED", {"error": f"{type(error).__name__}: {line_of(error)}"})
+            try:
+                self._leave("FAILED", {"error": f"{type(error).__name__}: {line_of(error)}"})
+            except PipelineError as unwritten:  # The error of the job is the one to raise.
+                self.progress(f"{JOBS}/{self.job_id} still says RUNNING: {line_of(unwritten)}")
             raise
         result = {
             "job": self.name, "jobId": self.job_id, "dryRun": self.dry_run,

@@ -1,6 +1,7 @@
 """Reads certificates in files: their nodes, hosts and dates, which OpenSSL does not report."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -82,11 +83,8 @@ def certificates_in(setting: str, path: Path) -> list[x509.Certificate]:
 def described(found: x509.Certificate) -> Certificate:
     uris: list[str] = []
     hosts: list[str] = []
-    try:
+    with suppress(x509.ExtensionNotFound):  # It names no host and no user then.
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        pass
-    else:
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         hosts = names.get_values_for_type(x509.DNSName)
         hosts += [str(each) for each in names.get_values_for_type(x509.IPAddress)]

@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from docstore.cli.app import app
-from docstore.cli.resync import follow
+from docstore.cli.resync import follow, said
 from docstore.cli.terminal import CommandFailed
 from docstore.client import Client, LocalCluster
 from docstore.client.local import LocalNode
@@ -158,6 +158,19 @@ def test_a_change_of_config_is_in_force_on_every_node_at_once(cluster: LocalClus
 
 
 # Synchronization
+
+
+def test_a_replica_that_does_not_answer_was_not_compared(cluster: LocalCluster) -> None:
+    """Pinned: such a run was called finished, as if all replicas were alike."""
+    link = LINKS[4]
+    owner = cluster.owner_of(link)
+    victim = next(node for node in cluster.nodes if node is not owner)
+    cluster.kill(victim)
+    done = ask(owner, "PATCH", f"{link}/synchronization", Prefer="wait=20")
+    assert (done["status"], done["state"]) == (200, "FAILED")
+    missed = f"{victim.name} did not answer: its replicas were not compared"
+    assert done["errors"] == [missed]
+    assert said(done).endswith(f"compared, 0 rows copied; {missed}")
 
 
 def test_one_document_or_factory_is_repaired_and_any_node_tells(cluster: LocalCluster) -> None:

@@ -5,18 +5,21 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from aiohttp import test_utils, web
 from typer.testing import CliRunner
 
 from docstore.cli.app import app
 from docstore.client import Client, RequestFailed
 from docstore.client.local import LocalCluster
 from docstore.maintenance.backup.directory import manifest_in, manifests_in, place_of, unfinished
-from docstore.maintenance.backup.taking import BackupRequest, take
+from docstore.maintenance.backup.manifest import Manifest
+from docstore.maintenance.backup.taking import BackupRequest, _let_go, take
 from docstore.model.document import Row
 from tests.docstore.maintenance.backup.groups import restored_group, rows_of
 from tests.docstore.watching import until
@@ -151,6 +154,25 @@ def test_the_groups_history_is_held_for_the_next_backup_only(
                 assert new == {f"/core/snapshots/backup-{taken[-1].id}"} if holds else not new
 
     asyncio.run(work())
+
+
+async def test_the_last_held_history_stays_if_that_of_a_new_backup_cannot_be_held() -> None:
+    """Pinned: it was given up all the same, and the next backup found no history at all."""
+    asked: list[tuple[str, str]] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        if request.method != "GET":
+            asked.append((request.method, request.path.rpartition("-")[2]))
+        return web.json_response({"errorCode": "forbidden"}, status=403)
+
+    node = test_utils.RawTestServer(answer)
+    first = Manifest(
+        id="1", number=1, group="g", slots=1, cut="~A", ends=(0,), epoch=1, as_of="latest",
+        began_us=0, stored_protocol=1, docstore="0.1.0",
+    )  # fmt: skip
+    async with node, Client([str(node.make_url("/"))]) as store:
+        await _let_go(store, replace(first, id="2"), first, hold_s=3600.0)
+    assert asked == [("PUT", "2")]
 
 
 def test_a_full_disk_ends_a_backup_that_goes_on_later(
