@@ -3,19 +3,21 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 import aiohttp
 import pytest
 
 from docstore.client import LocalCluster
-from tests.docstore.http.console.browser import EXECUTABLE, Browser
+from tests.docstore.http.console.browser import EXECUTABLE, Browser, browsing
 from tests.docstore.http.console.world import furnish, put
 
 pytestmark = [
     pytest.mark.thorough,
     pytest.mark.skipif(EXECUTABLE is None, reason="there is no Chromium here"),
 ]
+NO_ANSWER = "/not answer|connecting again/.test(document.querySelector('main').innerText)"
 HEADING = "document.querySelector('h1')?.textContent"
 
 
@@ -171,25 +173,33 @@ async def alone(group: LocalCluster) -> str:
     return url
 
 
-@pytest.mark.parametrize("name", FORMS)
-async def test_the_input_stays_when_the_node_is_dead(
-    browser: Browser, group: LocalCluster, alone: str, name: str
+async def test_the_input_of_each_form_stays_when_the_node_is_dead(
+    address: str, group: LocalCluster, alone: str
 ) -> None:
-    form = FORMS[name]
-    await fill_in(browser, alone, form)
-    await browser.until("document.querySelector('#node').textContent")
-    group.kill(group.nodes[0])
-    try:
-        await browser.click(form.button)
-        await browser.until("document.querySelector('.banner')")
-        told = "/not answer|connecting again/.test(document.querySelector('main').innerText)"
-        await browser.until(told)
-        await insist_on_input(browser, form)
-    finally:
-        group.start(group.nodes[0])
-        await asyncio.to_thread(group.wait_ready)
-    await browser.until("!document.querySelector('.banner')")
-    await insist_on_input(browser, form)
+    async with AsyncExitStack() as stack:
+        pages = []
+        for form in FORMS.values():
+            page = await stack.enter_async_context(browsing(address))
+            await fill_in(page, alone, form)
+            await page.until("document.querySelector('#node').textContent")
+            pages.append((page, form))
+        group.kill(group.nodes[0])
+        try:
+            for page, form in pages:
+                await page.click(form.button)
+            for page, form in pages:
+                await page.until("document.querySelector('.banner')")
+                told = (
+                    "/not answer|connecting again/.test(document.querySelector('main').innerText)"
+                )
+                await page.until(told)
+                await insist_on_input(page, form)
+        finally:
+            group.start(group.nodes[0])
+            await asyncio.to_thread(group.wait_ready)
+        for page, form in pages:
+            await page.until("!document.querySelector('.banner')")
+            await insist_on_input(page, form)
 
 
 async def test_a_question_stays_when_the_node_is_dead(

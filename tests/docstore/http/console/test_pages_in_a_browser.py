@@ -246,7 +246,7 @@ async def test_columns_are_chosen_and_documents_exported(
         note = {"n": number, "name": f'a "{number}", b', "rest": [1.5]}
         await put(session, f"/odd/{number}", json.dumps(note))
     kept = tmp_path / "kept"
-    await browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(kept))
+    await browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(kept))
     await browser.shown(url, "list/odd?filter=n+gt+0")
     await browser.click("Export NDJSON")
     lines = (await _kept(kept / "odd.ndjson")).splitlines()
