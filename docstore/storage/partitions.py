@@ -6,8 +6,8 @@ one. Storage keeps records as they travel: in sealed batches of bytes (`model/st
 Offsets count records from 0; an *end* is the offset of the next record.
 
 Two implementations pass the same tests, as for documents (`store.py`): `streams_sqlite.py` for
-nodes and `testing/partition_ledger.py` for simulations. A commit is all or nothing. It carries the
-writes to all partitions of a node that gathered during the commit before it (group commit).
+nodes and `tests/memory/partition_ledger.py` for simulations. A commit is all or nothing. It carries
+the writes to all partitions of a node that gathered during the commit before it (group commit).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The contract of storage: rows in order, durable once acknowledged, verified when read.
 
-Two implementations pass the same tests: `sqlite.py` for nodes, and `testing/memory.py` for
+Two implementations pass the same tests: `sqlite.py` for nodes, and `tests/memory/memory.py` for
 simulations and trials. Storage keeps bytes in order and knows nothing of owners or quorums.
 
 A commit is all or nothing. It carries all writes that gathered during the commit before it (group
