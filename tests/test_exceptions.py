@@ -15,7 +15,7 @@ import docstore
 import gossip
 from docstore.errors import BadRequest
 
-OPTIONAL = {"aiokafka"}
+OPTIONAL = {"aiokafka", "crc32c", "kio"}
 """What is imported by modules that need an extra."""
 VALUES: dict[str, Any] = {"int": 409, "str": "why", "dict": {"detail": "d", "errorCode": "c"}}
 

@@ -70,6 +70,9 @@ PARTS = tuple(
 )
 WORLDLY_MODULES = (*(f"docstore/{shell}/*" for shell in SHELLS), *PARTS)
 
+KAFKA = ("docstore/kafka", "tests/docstore/kafka", "tests/kafka", "bench", "examples")
+"""Folders that need the extra."""
+
 # What only a shell may import, beside `random` and `uuid`, whose types are harmless.
 WORLDLY = frozenset(
     "aiohttp aiosqlite asyncio concurrent importlib logging multiprocessing os secrets select"
@@ -256,12 +259,12 @@ def pipeline_is_imported_by_nobody(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line} imports {name}"
 
 
-def kafka_is_one_files_business(source: Source) -> Iterator[str]:
-    """Its client is optional, and what may be concluded from it is pure."""
-    if source.path == "docstore/client/kafka.py" or source.is_under("tests/kafka", "examples"):
+def kafka_is_in_two_places(source: Source) -> Iterator[str]:
+    """Its libraries are optional; a role's conclusions are pure, and every node reads batches."""
+    if source.path == "docstore/client/kafka.py" or source.is_under(*KAFKA):
         return
     for line, name in source.imports:
-        if names(name, "aiokafka", "confluent_kafka", "docstore.client.kafka"):
+        if names(name, "aiokafka", "confluent_kafka", "crc32c", "kio", "docstore.client.kafka"):
             yield f"{source.path}:{line} imports {name}"
 
 
@@ -409,7 +412,7 @@ RULES: list[Rule] = [
     the_replica_is_seen_by_its_alphabets,
     machines_see_the_group_by_one_window,
     pipeline_is_imported_by_nobody,
-    kafka_is_one_files_business,
+    kafka_is_in_two_places,
     commands_start_at_once,
     simulator_is_its_own_shell,
     things_are_short,

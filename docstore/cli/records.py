@@ -219,9 +219,9 @@ def _line(record: "ReadRecord") -> str:
     def plain(value: Any) -> Any:
         return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
 
+    value = {"tombstone": True} if record.raw_value is None else {"value": plain(record.value)}
     shown = {
-        "partition": record.partition, "offset": record.offset, "key": plain(record.key),
-        "value": plain(record.value),
+        "partition": record.partition, "offset": record.offset, "key": plain(record.key), **value,
         "headers": {name: plain(value) for name, value in record.headers.items()},
         "timestampMicros": record.timestamp_us, "epoch": record.epoch,
     }  # fmt: skip

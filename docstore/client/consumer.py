@@ -7,7 +7,7 @@ Batches are sent as they are stored, by the leader if it can be reached, else th
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -16,8 +16,8 @@ import orjson
 
 from docstore.client.leaders import Leaders
 from docstore.client.requests import Requests
-from docstore.model.streams_batch import body_of, header_of, unframed
-from docstore.streams.records import unpacked
+from docstore.model.streams_batch import header_of, unframed
+from docstore.streams.forms import records_of
 
 INCARNATION = "Docstore-Incarnation"
 BATCHES = {"Accept": "application/vnd.docstore.batches"}
@@ -37,8 +37,9 @@ class ReadRecord(NamedTuple):
     offset: int
     epoch: int
     raw_key: bytes | None
-    raw_value: bytes
-    raw_headers: Sequence[tuple[str, bytes]]
+    raw_value: bytes | None
+    """The bytes of the value; None for a tombstone."""
+    raw_headers: Sequence[tuple[str, bytes | None]]
     timestamp_us: int
     topic: str = ""
     """Topic of the record; set for consumer groups, which may read several."""
@@ -50,16 +51,20 @@ class ReadRecord(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """Return the value parsed as JSON, or its bytes if it is not JSON."""
+        """Return the value parsed as JSON, or its bytes if it is not JSON; None for a tombstone."""
+        if self.raw_value is None:
+            return None
         try:
             return orjson.loads(self.raw_value)
         except orjson.JSONDecodeError:
             return self.raw_value
 
     @property
-    def headers(self) -> Mapping[str, str | bytes]:
-        """Return the headers, each as a text if it is UTF-8."""
-        return {name: _text(content) for name, content in self.raw_headers}
+    def headers(self) -> Mapping[str, str | bytes | None]:
+        """Return the headers, each as a text if it is UTF-8; of one that repeats the last."""
+        return {
+            name: None if content is None else _text(content) for name, content in self.raw_headers
+        }
 
 
 class ReadOptions(NamedTuple):
@@ -187,20 +192,14 @@ async def _position(leaders: Leaders, partition: int, reading: ReadOptions) -> t
     return int(headers["Docstore-From"]), headers.get(INCARNATION, reading.incarnation)
 
 
-def _records(content: bytes, partition: int, first: int, until: int) -> Sequence[ReadRecord]:
-    """Return the records first..until-1 of batches, each of which follows its length."""
-    found: list[ReadRecord] = []
+def _records(content: bytes, partition: int, first: int, until: int) -> Iterator[ReadRecord]:
+    """Yield the records first..until-1 of batches, each of which follows its length."""
     for raw in unframed(content):
         header = header_of(raw)
-        for offset, (key, value, headers, client_us) in enumerate(
-            unpacked(body_of(raw)), header.base
-        ):
+        for offset, (key, value, headers, client_us) in records_of(header, raw):
             if first <= offset < until:
                 at_us = header.last_us if client_us is None else client_us
-                found.append(
-                    ReadRecord(partition, offset, header.epoch, key, value, headers, at_us)
-                )
-    return found
+                yield ReadRecord(partition, offset, header.epoch, key, value, headers, at_us)
 
 
 def _text(content: bytes) -> str | bytes:

@@ -28,15 +28,18 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.model.settings import quoted
-from docstore.model.streams_batch import JSON, body_of, framed, header_of
+from docstore.model.streams_batch import JSON, BatchHeader, framed, header_of, range_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
-from docstore.streams.records import shown, unpacked
+from docstore.streams.forms import records_of
+from docstore.streams.records import shown
 from docstore.streams.requests import ReadRequest
 
 BATCHES_TYPE = "application/vnd.docstore.batches"
 MEMBERS = frozenset({"from", "incarnation", "isolation", "maxBytes", "maxRecords", "waitMs"})
 BYTES, BYTES_MAX = 1 << 20, 8 << 20
 RECORDS_MAX = 100_000
+SHOWN_BYTES_MAX = 32 << 20
+"""Bytes of an answer above which no further batch is shown."""
 WAIT_MS_MAX = 300_000
 OFFSET_MAX = 1 << 62
 ISOLATIONS = ("committed", "uncommitted")
@@ -127,7 +130,8 @@ class Consuming:
             if isinstance(found, Problem):
                 await response.write(_problem_event(found))
             else:
-                await response.write(_events(found))
+                for events in _events(found):  # Compressed batches may be many times as large.
+                    await response.write(events)
         await response.write_eof()
         return response
 
@@ -164,13 +168,11 @@ class Consuming:
         outcome = await self._fetch(link, wanted, 0, headers.timeout_s(request), of)
         if isinstance(outcome, Problem) and outcome.status != 416:
             return problem_of(outcome, request)
-        if isinstance(outcome, Problem) or outcome.until <= offset:
+        if isinstance(outcome, Problem) or (found := _one(outcome, offset)) is None:
             instance = request.raw_path.partition("?")[0]
             detail = f"no committed record has the offset {offset}"
             return problem(404, "no-such-record", detail, instance=instance)
-        [raw] = outcome.batches[:1]
-        header = header_of(raw)
-        body = next(each for each in _shown(raw, offset, offset + 1))
+        header, body = found
         page = {
             "documentSelfLink": f"{link}/records/{offset}",
             "documentKind": "docstore:Record",
@@ -272,22 +274,36 @@ def _shown(raw: bytes, first: int, until: int) -> Iterator[Mapping[str, object]]
     """Yield the records first..until-1 of a batch, as JSON shows them."""
     header = header_of(raw)
     is_json = bool(header.flags & JSON)
-    for offset, record in enumerate(unpacked(body_of(raw)), header.base):
+    for offset, record in records_of(header, raw):
         if offset >= until:
             return
         if offset >= first:
             yield shown(offset, record, header.last_us, is_json=is_json)
 
 
+def _one(found: Records, offset: int) -> tuple[BatchHeader, Mapping[str, object]] | None:
+    """Return a record and the header of its batch, None if there is none at this offset."""
+    if found.until <= offset:
+        return None
+    shape = next(_shown(found.batches[0], offset, offset + 1), None)
+    return None if shape is None else (header_of(found.batches[0]), shape)
+
+
 async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]:
     """Return the records as JSON, and the offset after the last of them."""
     until = min(found.until, found.offset + records_max)
     lines: list[bytes] = []
-    for number, raw in enumerate(found.batches):
-        if number:
+    size = 0
+    for raw in found.batches:
+        if size > SHOWN_BYTES_MAX:  # Compressed batches may be many times as large.
+            until = range_of(raw)[0]
+            break
+        if lines:
             # A megabyte takes some milliseconds: the event loop gets a turn between batches.
             await asyncio.sleep(0)
+        begin = len(lines)
         lines += map(orjson.dumps, _shown(raw, found.offset, until))
+        size += sum(map(len, lines[begin:]))
     return lines, max(found.offset, until)
 
 
@@ -319,15 +335,21 @@ def _as_batches(found: Records) -> Reply:
     return Reply(200, framed(found.batches), head + _head(found, max(found.offset, found.until)))
 
 
-def _events(found: Records) -> bytes:
-    """Return an event for each record, with its position as id; if none, the position only."""
-    events = [
-        f"id: {each['offset']}@{found.incarnation}\n".encode()
-        + b"data: %b\n\n" % orjson.dumps(each)
-        for raw in found.batches
-        for each in _shown(raw, found.offset, found.until)
-    ]
-    return b"".join(events) or _position_event(found, max(found.offset, found.until))
+def _events(found: Records) -> Iterator[bytes]:
+    """Yield the events of each batch: its records, with their positions as ids.
+
+    The event of the position alone follows unless the last record has that position.
+    """
+    last, following = None, max(found.offset, found.until)
+    for raw in found.batches:
+        events: list[bytes] = []
+        for each in _shown(raw, found.offset, found.until):
+            last = each["offset"]
+            events.append(f"id: {last}@{found.incarnation}\n".encode())
+            events.append(b"data: %b\n\n" % orjson.dumps(each))
+        yield b"".join(events)
+    if last != following - 1:
+        yield _position_event(found, following)
 
 
 def _position_event(found: Records, following: int) -> bytes:

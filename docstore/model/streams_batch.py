@@ -15,6 +15,15 @@ MAGIC = 0x444F4353  # "DOCS"
 VERSION = 1
 JSON = 1
 """Flag of a batch whose records' values are all JSON."""
+KAFKA = 2
+"""Flag of a body that is one RecordBatch of Kafka, version 2, as its client sent it."""
+CODEC = 0b11100
+"""Flags that name the codec of a compressed body; a RecordBatch names its own."""
+ZSTD = 1 << 2
+SPARSE = 1 << 5
+"""Flag of a batch that lacks the records of some of its offsets."""
+COUNTED = 1 << 6
+"""Flag of a batch whose producer numbers records, not batches. Compaction keeps it, not KAFKA."""
 
 _FIXED = struct.Struct(">IBQIQqq16sBIqBI")
 _RANGE = struct.Struct(">QI")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from docstore.model.streams_batch import body_of, header_of, unframed
+from docstore.model.streams_batch import header_of, unframed
 from docstore.pipeline.errors import PipelineError
 from docstore.pipeline.group_client import GroupClient, GroupError, in_turn
 from docstore.pipeline.topics import link_of
-from docstore.streams.records import unpacked
+from docstore.streams.forms import records_of
 
 BATCHES = {"Accept": "application/vnd.docstore.batches"}
 BYTES_AT_ONCE = 4 << 20
@@ -74,13 +74,13 @@ class RecordsPage(NamedTuple):
 
 @dataclass(slots=True)
 class RecordBlock:
-    """Consecutive records, as columns. times: in microseconds since 1970."""
+    """Records in order, as columns. times: in microseconds since 1970."""
 
-    first: int
+    offsets: list[int] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes] = field(default_factory=list)
-    headers: list[list[tuple[str, bytes]] | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    headers: list[list[tuple[str, bytes | None]] | None] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
 
 
@@ -98,7 +98,7 @@ def blocks(asked: Range) -> Iterator[RecordBlock]:
             return
         until = min(page.following, asked.end)
         if until > at:
-            yield _block(page.content, at, until)
+            yield from _blocks(page.content, at, until)
             at, waited = until, 0
             continue
         waited += 1
@@ -150,17 +150,21 @@ def fetch(
     return in_turn(group.urls, asked.retries, ask)
 
 
-def _block(content: bytes, first: int, until: int) -> RecordBlock:
-    found = RecordBlock(first)
+def _blocks(content: bytes, first: int, until: int) -> Iterator[RecordBlock]:
+    found, size = RecordBlock(), 0
     for raw in unframed(content):
+        if size > BYTES_AT_ONCE:  # Compressed batches may be many times as large.
+            yield found
+            found, size = RecordBlock(), 0
         header = header_of(raw)
-        for offset, (key, value, headers, client_us) in enumerate(
-            unpacked(body_of(raw)), header.base
-        ):
+        for offset, (key, value, headers, client_us) in records_of(header, raw):
             if first <= offset < until:
+                size += len(value or b"")
+                found.offsets.append(offset)
                 found.epochs.append(header.epoch)
                 found.keys.append(key)
                 found.values.append(value)
-                found.headers.append(list(headers) or None)
+                # A map has one content for a name: the last one.
+                found.headers.append(list(dict(headers).items()) or None)
                 found.times.append(header.last_us if client_us is None else client_us)
-    return found
+    yield found

@@ -13,7 +13,7 @@ from docstore.pipeline.fetching import Range, RecordBlock
 from docstore.pipeline.options import Options
 
 FORMS: dict[str, T.DataType] = {"string": T.StringType(), "binary": T.BinaryType()}
-HEADERS = T.MapType(T.StringType(), T.BinaryType(), valueContainsNull=False)
+HEADERS = T.MapType(T.StringType(), T.BinaryType(), valueContainsNull=True)
 
 
 class NotText(PipelineError):
@@ -28,7 +28,7 @@ def schema_of(options: Options) -> T.StructType:
         "offset": T.StructField("offset", T.LongType(), nullable=False),
         "epoch": T.StructField("epoch", T.LongType(), nullable=False),
         "key": T.StructField("key", FORMS[options.choice("keyAs", FORMS)]),
-        "value": T.StructField("value", FORMS[options.choice("valueAs", FORMS)], nullable=False),
+        "value": T.StructField("value", FORMS[options.choice("valueAs", FORMS)]),
         "headers": T.StructField("headers", HEADERS),
         "timestamp": T.StructField("timestamp", T.TimestampType(), nullable=False),
     }
@@ -60,13 +60,13 @@ class RecordColumns:
             case "partition":
                 return pa.repeat(pa.scalar(asked.partition, kind), count)
             case "offset":
-                return pa.array(range(found.first, found.first + count), kind)
+                return pa.array(found.offsets, kind)
             case "epoch":
                 return pa.array(found.epochs, kind)
             case "key":
-                return _content(asked, found.first, found.keys, field)
+                return _content(asked, found.offsets, found.keys, field)
             case "value":
-                return _content(asked, found.first, found.values, field)
+                return _content(asked, found.offsets, found.values, field)
             case "headers":
                 return pa.array(found.headers, kind)
             case _:
@@ -74,7 +74,7 @@ class RecordColumns:
 
 
 def _content(
-    asked: Range, first: int, content: Sequence[bytes | None], field: pa.Field
+    asked: Range, offsets: Sequence[int], content: Sequence[bytes | None], field: pa.Field
 ) -> pa.Array:
     raw = pa.array(content, pa.binary())
     if pa.types.is_binary(field.type):
@@ -82,7 +82,9 @@ def _content(
     try:
         return raw.cast(field.type)  # The cast checks for UTF-8.
     except pa.ArrowInvalid:
-        at = next(n for n, each in enumerate(content, first) if not _is_text(each))
+        at = next(
+            offset for offset, each in zip(offsets, content, strict=True) if not _is_text(each)
+        )
         raise NotText(
             f"docstore: {asked.name}: the {field.name} at offset {at} is not UTF-8; read it"
             f' with option("{field.name}As", "binary")'

@@ -1,29 +1,53 @@
 """Producer state, by which any later leader recognises the retry of an idempotent producer.
 
 A producer numbers its batches 0, 1, 2, ... for each partition, under an epoch that grows when the
-producer restarts. The state is derived from the headers of the log alone, so it is the same on
-every replica and is truncated with the log (rule RN2). Source: idempotent receiver; Kafka's
-producer ids (KIP-98).
+producer restarts. A client of Kafka numbers its records instead, up to 2^31 - 1 and then again from
+0. The state is derived from the headers of the log alone, so it is the same on every replica and is
+truncated with the log (rule RN2). Source: idempotent receiver; Kafka's producer ids (KIP-98).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgpack
 
-from docstore.model.streams_batch import BatchHeader
+from docstore.model.streams_batch import COUNTED, KAFKA, BatchHeader
 
+SEQUENCES = 1 << 31
+"""Number of sequences after which a producer of Kafka begins at 0 again."""
 REMEMBERED = 5
 """Number of newest batches of a producer among which a retry is recognised, as in Kafka."""
 
 
 class ProducerEntry(NamedTuple):
-    """Entry of one batch of a producer."""
+    """Entry of one batch of a producer.
+
+    counted: whether its sequence is that of its first record.
+    """
 
     epoch: int
     sequence: int
     base: int
     records: int
     us: int
+    counted: bool = False
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Self:
+        """Return the entry of a batch."""
+        return cls(
+            header.producer_epoch, header.sequence, header.base, header.records, header.last_us,
+            bool(header.flags & (KAFKA | COUNTED)),
+        )  # fmt: skip
+
+    @property
+    def following(self) -> int:
+        """Return the sequence of the next batch."""
+        return (self.sequence + self.records) % SEQUENCES if self.counted else self.sequence + 1
+
+    def is_ahead(self, sequence: int) -> bool:
+        """Say whether a sequence comes after the next one."""
+        ahead = sequence - self.following
+        return ahead % SEQUENCES < SEQUENCES // 2 if self.counted else ahead > 0
 
 
 class Verdict(NamedTuple):
@@ -51,11 +75,7 @@ class ProducerState:
         if not header.producer:
             return
         entries = self._entries.setdefault(header.producer, [])
-        entries.append(
-            ProducerEntry(
-                header.producer_epoch, header.sequence, header.base, header.records, header.last_us
-            )
-        )
+        entries.append(ProducerEntry.of(header))
         # An uncommitted entry may be truncated, so the newest committed ones are kept below it.
         while len(entries) > REMEMBERED and entries[REMEMBERED].base < high:
             del entries[0]
@@ -85,14 +105,14 @@ class ProducerState:
             return Verdict(
                 "producer-fenced", f"a later start of {name!r} writes under epoch {last.epoch}"
             )
-        expected = last.sequence + 1 if epoch == last.epoch else 0
+        expected = last.following if epoch == last.epoch else 0
         if sequence == expected:
             return APPEND
         # An expired producer may begin at zero again, so the newest batch with a sequence decides.
         for entry in reversed(entries):
             if (entry.epoch, entry.sequence) == (epoch, sequence):
                 return _again(entry, records)
-        if sequence > expected:
+        if epoch > last.epoch or last.is_ahead(sequence):
             return Verdict("sequence-gap", f"sequence {expected} comes next, not {sequence}")
         return Verdict("stale-sequence", f"sequence {sequence} was appended long ago")
 
@@ -100,7 +120,7 @@ class ProducerState:
         """Return the state from batches below offset `end`, as bytes."""
         packed: bytes = msgpack.packb(
             {
-                producer: [tuple(entry) for entry in below]
+                producer: [entry if entry.counted else entry[:-1] for entry in below]
                 for producer, entries in sorted(self._entries.items())
                 if (below := [entry for entry in entries if entry.base < end][-REMEMBERED:])
             }

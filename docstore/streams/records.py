@@ -1,9 +1,10 @@
 """Records inside a batch, and their forms at the interface: msgpack, JSON, NDJSON.
 
 The body of a batch is records one after the other, each the msgpack of `[key, value, headers,
-time]`: key nil or bytes (text of clients, as UTF-8), value bytes, headers nil or a list of [name,
-bytes], time nil or the client's microseconds since 1970. A body that a client sends as msgpack is
-checked once and stored unchanged; its keys may also be texts.
+time]`: key nil or bytes (text of clients, as UTF-8), value bytes or nil (a tombstone), headers nil
+or a list of [name, bytes], time nil or the client's microseconds since 1970. A body that a client
+sends as msgpack is checked once and stored unchanged; its keys may also be texts. In a body with
+missing records, each has a fifth element: its offset from the beginning of the batch.
 
 The check is strict, since other clients read the stored records: it rejects other shapes, a header
 that occurs twice, and an incomplete record at the end. It raises a ValueError that names the
@@ -12,7 +13,7 @@ record, counted from 0, or the line, counted from 1.
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -32,15 +33,19 @@ _EXCEEDS = re.compile(r"([0-9]+) exceeds max_([a-z]+)_len\(([0-9]+)\)")
 _KINDS = {
     "array": "array", "bin": "byte string", "ext": "extension type", "map": "map", "str": "text",
 }  # fmt: skip
-_MEMBERS = frozenset({"key", "value", "headers", "partition"})
+_MEMBERS = frozenset({"key", "value", "tombstone", "headers", "partition"})
 
 
 class Record(NamedTuple):
-    """One record as it was written."""
+    """One record as it was written.
+
+    value: None for a tombstone, which deletes its key. headers: those of Kafka may repeat a name
+    and have no content.
+    """
 
     key: bytes | None
-    value: bytes
-    headers: Sequence[tuple[str, bytes]] = ()
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
     client_us: int | None = None
 
 
@@ -67,6 +72,23 @@ def unpacked(body: bytes) -> Iterator[Record]:
         yield Record(key.encode() if type(key) is str else key, value, headers or (), client_us)
 
 
+def sparse(records: Iterable[tuple[int, Record]]) -> bytes:
+    """Return the body of these records, each with its offset from the beginning of the batch."""
+    pack_one = msgpack.Packer().pack
+    return b"".join(
+        [
+            pack_one((key, value, headers or None, client_us, delta))
+            for delta, (key, value, headers, client_us) in records
+        ]
+    )
+
+
+def unpacked_sparse(body: bytes) -> Iterator[tuple[int, Record]]:
+    """Reverse `sparse`."""
+    for key, value, headers, client_us, delta in _unpacker(body):
+        yield delta, Record(key, value, headers or (), client_us)
+
+
 def keyed(body: bytes) -> Iterator[tuple[bytes | None, bytes]]:
     """Yield (key, packed record) for each record of a body that was checked before."""
     unpacker = _unpacker(body)
@@ -77,21 +99,16 @@ def keyed(body: bytes) -> Iterator[tuple[bytes | None, bytes]]:
         begin = end
 
 
-def checked(body: bytes, *, is_json: bool = False) -> int:
-    """Check a body that a client has sent, and return its number of records.
-
-    is_json: whether every value must be a JSON text. Raises ValueError.
-    """
+def checked(body: bytes) -> int:
+    """Check a body that a client has sent, and return its number of records. Raises ValueError."""
     unpacker = _unpacker(body)
     number = end = 0
     try:
         for record in unpacker:
             _check(record)
-            if is_json:
-                json.parse(record[1])
             number += 1
             end = unpacker.tell()  # Once a record is incomplete, `tell` also counts its bytes.
-    except (ValueError, BadRequest) as error:
+    except ValueError as error:
         raise ValueError(f"record {number}: {why_not_msgpack(error)}") from None
     if end != len(body):
         raise ValueError(f"record {number}: the body ends inside this record; send it whole")
@@ -136,8 +153,8 @@ def _check(record: Any) -> None:
         raise ValueError(f"`key` must be bytes, a string or nil; got {quoted(key)}")
     if key is not None and len(key) > KEY_BYTES_MAX:
         raise ValueError(f"key must have at most {KEY_BYTES_MAX} bytes; got {len(key)}")
-    if type(value) is not bytes:
-        raise ValueError(f"`value` must be bytes; got {quoted(value)}")
+    if value is not None and type(value) is not bytes:
+        raise ValueError(f"`value` must be bytes, or nil for a tombstone; got {quoted(value)}")
     if headers is not None:
         _check_headers(headers)
     if client_us is not None and not (type(client_us) is int and 0 <= client_us <= TIME_MAX):
@@ -166,17 +183,18 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def from_json(value: object) -> Posted:
-    """Return a record posted as {"key", "value", "headers", "partition"}.
+    """Return a record posted as {"key", "value" or "tombstone", "headers", "partition"}.
 
-    Only the value is required; it may be any JSON. key: a text. headers: name -> text.
+    Only the value is required; it may be any JSON. `"tombstone": true` stands for no value. key: a
+    text. headers: name -> text.
     """
     if not isinstance(value, dict):
         raise ValueError(f"a record must be a JSON object; got {quoted(value)}")  # noqa: TRY004 - one kind for all
     if not _MEMBERS.issuperset(value):
         unknown = next(name for name in value if name not in _MEMBERS)
         raise ValueError(f"a record must not have the member {unknown[:80]!r}")
-    if "value" not in value:
-        raise ValueError("`value` must be given")
+    if value.get("tombstone", True) is not True or ("value" in value) == ("tombstone" in value):
+        raise ValueError('`value` must be given, or `"tombstone": true` in its place')
     key, headers, partition = value.get("key"), value.get("headers"), value.get("partition")
     if key is not None:
         if type(key) is not str:
@@ -187,7 +205,8 @@ def from_json(value: object) -> Posted:
     if partition is not None and not (type(partition) is int and 0 <= partition < PARTITION_MAX):
         raise ValueError(f"`partition` must be a whole number, 0 or more; got {quoted(partition)}")
     pairs = _headers_from(headers) if headers else None
-    packed = msgpack.packb((key, json.dump(value["value"]), pairs, None))
+    raw = json.dump(value["value"]) if "value" in value else None
+    packed = msgpack.packb((key, raw, pairs, None))
     return Posted(key, partition, packed)
 
 
@@ -216,7 +235,7 @@ def shown(offset: int, record: Record, at_us: int, *, is_json: bool) -> dict[str
 
     at_us: time of its batch, shown unless the client has set a time. is_json: whether the value is
     known to be JSON. A value that is not JSON is shown in base64 under another name, as are a key
-    and headers that are not UTF-8.
+    and headers that are not UTF-8. A header that repeats is shown as the list of its contents.
     """
     key, value, headers, client_us = record
     shape: dict[str, object] = {"offset": offset}
@@ -225,17 +244,35 @@ def shown(offset: int, record: Record, at_us: int, *, is_json: bool) -> dict[str
         shape["keyBase64"] = b64encode(key).decode()
     else:
         shape["key"] = text
-    if is_json or _is_json(value):
+    if value is None:
+        shape["tombstone"] = True
+    elif is_json or _is_json(value):
         shape["value"] = json.Fragment(value)
     else:
         shape["valueBase64"] = b64encode(value).decode()
-    texts = {name: _text(content) for name, content in headers}
-    shape["headers"] = {name: text for name, text in texts.items() if text is not None}
-    if None in texts.values():
-        binary = {name: b64encode(content) for name, content in headers if texts[name] is None}
-        shape["headersBase64"] = {name: content.decode() for name, content in binary.items()}
+    shape |= _shown_headers(headers) if headers else {"headers": {}}
     shape["timestampMicros"] = at_us if client_us is None else client_us
     return shape
+
+
+def _shown_headers(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, object]:
+    contents: dict[str, list[bytes | None]] = {}
+    for name, content in headers:
+        contents.setdefault(name, []).append(content)
+    texts: dict[str, object] = {}
+    binary: dict[str, object] = {}
+    for name, each in contents.items():
+        try:
+            texts[name] = _one_or_all([None if raw is None else raw.decode() for raw in each])
+        except UnicodeDecodeError:
+            binary[name] = _one_or_all(
+                [None if raw is None else b64encode(raw).decode() for raw in each]
+            )
+    return {"headers": texts, "headersBase64": binary} if binary else {"headers": texts}
+
+
+def _one_or_all(contents: Sequence[object]) -> object:
+    return contents[0] if len(contents) == 1 else contents
 
 
 def _text(content: bytes) -> str | None:

@@ -153,7 +153,7 @@ def test_a_task_goes_on_at_another_node_when_the_leader_is_gone(topic: Topic) ->
     urls = (NOBODY, *topic.cluster.urls)
     asked = Range(topic.name, 0, 1, end, urls, fails_on_loss=True, retries=1, timeout_s=10.0)
     found = [each for part in asked.parts(10) for each in blocks(part)]
-    assert [each.first for each in found] == [part.start for part in asked.parts(10)]
+    assert [each.offsets[0] for each in found] == [part.start for part in asked.parts(10)]
     assert sum(len(each.values) for each in found) == end - 1
 
 

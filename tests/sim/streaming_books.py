@@ -33,7 +33,7 @@ class Book:
     seen: set[str] = field(default_factory=set)
     """Values that were in any log, ever."""
     sequences: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Producer -> (epoch, sequence) of its newest committed batch."""
+    """Producer -> (epoch, sequence that comes next), by its newest committed batch."""
     leaders: dict[int, str] = field(default_factory=dict)
     acknowledged: dict[int, str] = field(default_factory=dict)
     """Epoch -> the leader that replicas acknowledged to."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from docstore.model.streams_batch import is_of, place_of
+from docstore.model.streams_batch import COUNTED, is_of, place_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Deleted, Outcome, Problem, Records
 from docstore.streams.events import DeletionAsked, FetchAsked, ProduceAsked
 from docstore.streams.record_deletion import ALL_COMMITTED
@@ -84,6 +84,8 @@ class Producer:
         """numbered: it is idempotent, and repeats what it has no answer to. acks: or "mixed"."""
         self.name, self._bench, self._told = name, bench, told
         self._link, self._numbered, self._acks, self._until = link, numbered, acks, until
+        self._is_counted = numbered and self.name[-1] in "02468"
+        """Whether it numbers its records, as those of Kafka do."""
         self._world = bench.world
         self._count = 0
         self._epoch = 0
@@ -114,12 +116,13 @@ class Producer:
         deadline = world.now + rng.choice((0.4, 2.5))
         body = b"".join(pack(Record(self.name.encode(), uid.encode())) for uid in sent.uids)
         producer = (self.name, self._epoch, sent.sequence) if self._numbered else ()
+        flags = COUNTED if self._is_counted else 0
         attempt = sent.attempts
         self._told.counters["produces"] += 1
         if node.up:
             self._bench.streamers[entry].request(
                 lambda request: ProduceAsked(
-                    request, sent.link, sent.acks, deadline, producer, 0, len(sent.uids), body
+                    request, sent.link, sent.acks, deadline, producer, flags, len(sent.uids), body
                 ),
                 lambda outcome: self._answered(sent, attempt, outcome),
             )
@@ -168,7 +171,7 @@ class Producer:
             else:
                 told.stored.append((name, uid, outcome.epoch))
             self._partition = name
-        self._sequence = sent.sequence + 1
+        self._sequence = sent.sequence + (len(sent.uids) if self._is_counted else 1)
         self._world.after(0.005 + self._world.rng.random() * 0.08, self._next)
 
     def _find(self, sent: Sent, uid: str, offset: int) -> str:

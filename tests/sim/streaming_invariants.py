@@ -8,12 +8,12 @@ from typing import Any
 
 from docstore.machines.effects import Send
 from docstore.model.document import Ballot
-from docstore.model.streams_batch import BatchHeader, body_of, header_of
+from docstore.model.streams_batch import COUNTED, BatchHeader, header_of
 from docstore.storage.partitions import Batches
+from docstore.streams.forms import records_of
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.producer_state import REMEMBERED, ProducerEntry
-from docstore.streams.records import unpacked
 from docstore.streams.replica_set import Copy
 from docstore.wire.streams_messages import Acked, Fenced, Promoted
 from tests.sim.companion import Streamer
@@ -173,7 +173,7 @@ class StreamInvariants:
                 raise Violation(f"RI4: two contents at {offset} of epoch {header.epoch}, {key}")
         book.raw[header.epoch, header.base] = raw
         book.made_at[header.epoch, header.base] = self._streamers[key[0]].partitions.core.now
-        for record in unpacked(body_of(raw)):
+        for _, record in records_of(header, raw):
             uid = record.value.decode()
             book.seen.add(uid)
             if uid in self.refused:
@@ -260,12 +260,12 @@ class StreamInvariants:
                 )
         known = log.producers.newest()
         is_late = bool(book.committed) and book.committed[-1].raised >= leading.epoch
-        for producer, (epoch, sequence) in ({} if is_late else book.sequences).items():
+        for producer, (epoch, following) in ({} if is_late else book.sequences).items():
             entries = known.get(producer)
-            if entries is None or (entries[-1].epoch, entries[-1].sequence) < (epoch, sequence):
+            if entries is None or (entries[-1].epoch, entries[-1].following) < (epoch, following):
                 raise Violation(
                     f"RI19: {streamer.name} leads {log.name} and knows of {producer} {entries},"
-                    f" not {epoch, sequence}"
+                    f" not {epoch, following}"
                 )
         self._check_producers(streamer, log)
 
@@ -283,7 +283,7 @@ class StreamInvariants:
         log = leading.log
         for header, raw in list(self.batches(streamer, log, log.start, log.high)):
             crc = zlib.crc32(raw)
-            for offset, record in enumerate(unpacked(body_of(raw)), header.base):
+            for offset, record in records_of(header, raw):
                 book.note_lost(offset, crc, record.value.decode())
 
     def _commit(self, streamer: Streamer, book: Book, leading: Leading) -> None:
@@ -299,7 +299,7 @@ class StreamInvariants:
             if header.producer:
                 self._check_sequence(book, log.name, header)
             crc = zlib.crc32(raw)
-            for record in unpacked(body_of(raw)):
+            for _, record in records_of(header, raw):
                 uid = record.value.decode()
                 self.checked["RI15"] += 1
                 if uid in book.places:
@@ -311,14 +311,15 @@ class StreamInvariants:
 
     def _check_sequence(self, book: Book, name: str, header: BatchHeader) -> None:
         """RI6: the batches of a producer one after the other, each once."""
-        epoch, sequence = book.sequences.get(header.producer, (-1, -1))
-        goes_on = header.producer_epoch == epoch and header.sequence == sequence + 1
+        epoch, expected = book.sequences.get(header.producer, (-1, 0))
+        goes_on = header.producer_epoch == epoch and header.sequence == expected
         begins = header.producer_epoch > epoch and header.sequence == 0
         self.checked["RI6"] += 1
         if not goes_on and not begins and not book.unclean:
             now = (header.producer_epoch, header.sequence)
-            raise Violation(f"RI6: {header.producer} in {name}: {now} after {epoch, sequence}")
-        book.sequences[header.producer] = (header.producer_epoch, header.sequence)
+            raise Violation(f"RI6: {header.producer} in {name}: {now}, not {epoch, expected}")
+        following = header.sequence + (header.records if header.flags & COUNTED else 1)
+        book.sequences[header.producer] = (header.producer_epoch, following)
 
     def _check_rule(self, streamer: Streamer, book: Book, leading: Leading) -> None:
         """RI8: whoever may be elected holds durably what is committed, and they are enough."""
@@ -384,12 +385,8 @@ class StreamInvariants:
         """RI19: what is known of producers is what the log says."""
         found: dict[str, list[ProducerEntry]] = {}
         for each, _ in self.batches(streamer, log, log.start, log.end):
-            if each.producer:
-                entry = ProducerEntry(
-                    each.producer_epoch, each.sequence, each.base, each.records, each.last_us
-                )
-                if each.base >= log.start:
-                    found.setdefault(each.producer, []).append(entry)
+            if each.producer and each.base >= log.start:
+                found.setdefault(each.producer, []).append(ProducerEntry.of(each))
         known = {
             producer: kept
             for producer, entries in log.producers.newest().items()

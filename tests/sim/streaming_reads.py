@@ -3,9 +3,9 @@
 import zlib
 from collections import Counter
 
-from docstore.model.streams_batch import body_of, header_of
+from docstore.model.streams_batch import header_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Records
-from docstore.streams.records import unpacked
+from docstore.streams.forms import records_of
 from tests.sim.invariants import Violation
 from tests.sim.streaming_books import Book
 
@@ -20,7 +20,7 @@ def read(
         header, crc = header_of(raw), zlib.crc32(raw)
         if header.base > offset:
             raise Violation(f"RI9: a reader of {name} is not shown {offset}")
-        for place, record in enumerate(unpacked(body_of(raw)), header.base):
+        for place, record in records_of(header, raw):
             if place < offset or place >= records.until:
                 continue
             checked["RI9" if isolation == "committed" else "RI9 uncommitted"] += 1

@@ -116,7 +116,7 @@ async function last(link, partition, signal) {
     ["offset", (each) => each.offset, "number"],
     ["appended", (each) => time(Number(each.timestampMicros))],
     ["key", (each) => JSON.parse(each.key ?? each.keyBase64 ?? "null") ?? "–", "code"],
-    ["value", (each) => line(each.value ?? each.valueBase64), "code excerpt"],
+    ["value", (each) => line(each.value ?? each.valueBase64 ?? "tombstone"), "code excerpt"],
   ], rows, empty("This partition has no records."))];
 }
 

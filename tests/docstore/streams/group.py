@@ -29,14 +29,14 @@ from docstore.machines.events import (
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
-from docstore.model.streams_batch import body_of, header_of
+from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches
 from docstore.streams.effects import Outcome, Problem, Records
 from docstore.streams.events import FetchAsked, ProduceAsked, StreamEvent
+from docstore.streams.forms import records_of
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
 from docstore.streams.partitions import Partitions
-from docstore.streams.records import unpacked
 from docstore.streams.replica_set import (
     PartitionService,
     ReplicaSet,
@@ -393,4 +393,4 @@ class Group:
 
 def values_of(raw: bytes) -> list[str]:
     """Return the values of a batch."""
-    return [record[1].decode() for record in unpacked(body_of(raw))]
+    return [record[1].decode() for _, record in records_of(header_of(raw), raw)]

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docstore.model.streams_batch import BatchHeader
-from docstore.streams.producer_state import REMEMBERED, ProducerState
+from docstore.model.streams_batch import COUNTED, KAFKA, BatchHeader
+from docstore.streams.producer_state import REMEMBERED, SEQUENCES, ProducerState
 
 LONG_AGO = -1
 
 
 def batch(
-    base: int, sequence: int, *, epoch: int = 0, records: int = 2, us: int = 10
+    base: int, sequence: int, *, epoch: int = 0, records: int = 2, us: int = 10, flags: int = 0
 ) -> BatchHeader:
-    return BatchHeader(base, records, 1, us, us, "p", epoch, sequence, 0, 100)
+    return BatchHeader(base, records, 1, us, us, "p", epoch, sequence, flags, 100)
 
 
 def state_of(*headers: BatchHeader, high: int = 0) -> ProducerState:
@@ -94,6 +94,30 @@ def test_a_cut_goes_back_to_the_epoch_before() -> None:
     state = state_of(batch(0, 0), batch(2, 0, epoch=1))
     state.cut(2)
     assert code(state, 1) == ""
+
+
+@pytest.mark.parametrize("flags", [KAFKA, COUNTED])
+@pytest.mark.parametrize("first", [0, 100, SEQUENCES - 6, SEQUENCES - 7, SEQUENCES - 1])
+def test_a_producer_that_numbers_records_goes_on_after_the_last_one(first: int, flags: int) -> None:
+    sequence, sequences = first, list[int]()
+    state = ProducerState()
+    for number in range(REMEMBERED + 1):
+        state.note(batch(3 * number, sequence, records=3, flags=flags), 3 * number)
+        sequences.append(sequence)
+        sequence = (sequence + 3) % SEQUENCES
+    state = ProducerState.unpack(state.pack(3 * len(sequences)))
+    assert code(state, sequence) == ""
+    for number, each in enumerate(sequences[1:], 1):
+        again = state.judge(("p", 0, each), 3, expired_us=LONG_AGO)
+        assert again.code == "repeated"
+        assert again.entry is not None
+        assert again.entry.base == 3 * number
+        assert code(state, each, records=2) == "sequence-gap"
+    assert code(state, sequences[0]) == "stale-sequence"
+    assert code(state, (sequence + 1) % SEQUENCES) == "sequence-gap"
+    assert code(state, (sequence - 1) % SEQUENCES) == "stale-sequence"
+    assert code(state, 0, epoch=1) == ""
+    assert code(state, 3, epoch=1) == "sequence-gap"
 
 
 @given(st.integers(0, 12), st.integers(0, 12))

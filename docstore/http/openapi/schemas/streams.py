@@ -91,12 +91,14 @@ STREAMS: Schemas = {
         {"documentSelfLink": "/core/streams/flights/partitions/0", "base": 1200},
     ),
     "NewRecord": shown(
-        only("A record. `key` chooses the partition, unless `partition` names it.", "value",
+        only("A record. `key` chooses the partition, unless `partition` names it.",
              key=told(text(most=1 << 16) | {"type": ["string", "null"]}, "In bytes of UTF-8"),
-             value=ANY, headers={"type": "object", "additionalProperties": TEXT,
+             value=ANY, tombstone=told({"const": True}, "In place of `value`: deletes the key"),
+             headers={"type": "object", "additionalProperties": TEXT,
                                  "maxProperties": 64,
                                  "propertyNames": text(least=1, most=255)},
-             partition=told(whole(0, 9_999), "That of the path, where it names one")),
+             partition=told(whole(0, 9_999), "That of the path, where it names one"))
+        | either({"required": ["value"]}, {"required": ["tombstone"]}),
         _RECORD,
     ),
     "SeveralRecords": shown(
@@ -108,7 +110,7 @@ STREAMS: Schemas = {
         {"records": [_RECORD, {"key": "BA7", "value": {"delay": 0}}]},
     ),
     "PackedRecord": shown(
-        told(many(ANY, 4, 4), "`[key, value, headers, time]` in msgpack, with bytes as the value"),
+        told(many(ANY, 4, 4), "`[key, value, headers, time]` in msgpack; the value bytes or nil"),
         ["LH100", '{"delay": 12}', None, None],
     ),
     "Appended": shown(
@@ -120,7 +122,7 @@ STREAMS: Schemas = {
     "Record": shown(
         of("A record; or, as the last line of NDJSON, the position behind the records.",
            offset=WHOLE, epoch=WHOLE, key=ANY, value=ANY, headers=THING, timestampMicros=WHOLE,
-           valueBase64=TEXT, keyBase64=TEXT, complete=FLAG, next=WHOLE, hw=MAYBE),
+           tombstone=FLAG, valueBase64=TEXT, keyBase64=TEXT, complete=FLAG, next=WHOLE, hw=MAYBE),
         _KEPT,
     ),
     "Records": shown(

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
-from docstore.client import LocalCluster
+from docstore.client import Client, LocalCluster
 from docstore.http.consume import _events
 from docstore.model.streams_batch import header_of, place_of, verified
 from docstore.streams.effects import Records
@@ -59,6 +59,32 @@ async def test_lines_of_json_and_msgpack_are_records_too(node: Session, topic: s
     assert [each.get("value") for each in found] == [1, [2], {"n": 3}, None]
     assert found[2]["timestampMicros"] == 77
     assert found[3]["valueBase64"] == "/w=="
+
+
+async def test_a_tombstone_is_a_record_without_a_value(
+    group: LocalCluster, node: Session, topic: str
+) -> None:
+    path = f"{topic}/partitions/1"
+    await posted(node, f"{path}/records", {"key": "a", "tombstone": True})
+    packed = msgpack.packb([b"b", None, None, None])
+    async with node.post(f"{path}/records", data=packed, headers=MSGPACK) as response:
+        assert (await response.json())["base"] == 1
+    found = (await read(node, path))["records"]
+    assert [(each["key"], each["tombstone"], "value" in each) for each in found] == [
+        ("a", True, False),
+        ("b", True, False),
+    ]
+    async with node.get(f"{path}/records/1") as response:
+        assert (await response.json())["tombstone"] is True
+    async with Client(group.urls) as client:
+        name = topic.rpartition("/")[2]
+        seen = [each async for each in client.consume(name, partition=1, follow=False)]
+    assert [(each.key, each.raw_value, each.value) for each in seen] == [
+        ("a", None, None),
+        ("b", None, None),
+    ]
+    async with node.post(f"{path}/records", json={"key": "a"}) as response:
+        assert "tombstone" in (await problem_of(response, 400))["detail"]
 
 
 async def test_records_of_a_key_go_to_one_partition_and_parts_are_told(
@@ -300,7 +326,7 @@ async def test_a_stream_says_its_position_before_the_first_record(
 
 def test_a_heartbeat_of_a_stream_says_its_position() -> None:
     found = Records([], 7, 7, high=9, end=9, start=0, epoch=1, incarnation="i1")
-    assert b"\nid: 6@i1\n\n" in _events(found)
+    assert b"\nid: 6@i1\n\n" in b"".join(_events(found))
 
 
 async def _next_event(response: aiohttp.ClientResponse) -> tuple[str, Any]:

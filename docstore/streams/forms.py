@@ -1,0 +1,61 @@
+"""The forms of a sealed batch: plain, compressed, with missing records, or a Kafka RecordBatch.
+
+All readers of records use `records_of`, so each sees the same records whatever the form.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from docstore.model.streams_batch import (
+    CODEC,
+    COUNTED,
+    JSON,
+    KAFKA,
+    SPARSE,
+    ZSTD,
+    BatchHeader,
+    body_of,
+    seal,
+)
+from docstore.streams import codecs
+from docstore.streams.kafka_records import kafka_records
+from docstore.streams.records import Record, sparse, unpacked, unpacked_sparse
+
+
+def records_of(header: BatchHeader, raw: bytes) -> Iterator[tuple[int, Record]]:
+    """Yield (offset, record) for each record of a batch."""
+    if header.flags & KAFKA:
+        pairs = kafka_records(body_of(raw))
+    elif header.flags & SPARSE:
+        pairs = unpacked_sparse(plain_body(header, raw))
+    else:
+        return enumerate(unpacked(plain_body(header, raw)), header.base)
+    return ((header.base + delta, record) for delta, record in pairs)
+
+
+def plain_body(header: BatchHeader, raw: bytes) -> bytes:
+    """Return the packed records of a batch that is none of Kafka's, decompressed."""
+    codec = header.flags & CODEC
+    if codec not in (0, ZSTD):
+        raise ValueError("a batch is compressed by a codec that this version does not know")
+    return codecs.decompressed(codecs.ZSTD if codec else codecs.NONE, body_of(raw))
+
+
+def seal_compressed(place: bytes, header: BatchHeader, body: bytes) -> bytes:
+    """Return the batch of these packed records, compressed if that makes it smaller."""
+    small = codecs.compressed(body)
+    if len(small) >= len(body):
+        return seal(place, header, body)
+    return seal(place, header._replace(flags=header.flags | ZSTD), small)
+
+
+def seal_sparse(place: bytes, header: BatchHeader, kept: Iterable[tuple[int, Record]]) -> bytes:
+    """Return a batch of the same offsets and producer with only these records of (offset, record).
+
+    The records of a RecordBatch become plain ones. It is compressed if the batch may have been.
+    """
+    flags = header.flags & JSON | SPARSE
+    if header.flags & (KAFKA | COUNTED):
+        flags |= COUNTED
+    body = sparse((offset - header.base, record) for offset, record in kept)
+    packs = seal_compressed if header.flags & (KAFKA | CODEC) else seal
+    return packs(place, header._replace(flags=flags), body)
