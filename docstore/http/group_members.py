@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, NotFound, Unavailable
+from docstore.errors import BadRequest
 from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
@@ -19,11 +19,10 @@ from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
 from docstore.http.shown import may_see_topics
 from docstore.model import json
-from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import Operation
 from docstore.model.service import Refusal, State
 from docstore.model.settings import quoted
+from docstore.runtime.offsets_backend import group_at
 from docstore.services.group_document import (
     CAPACITY_MAX,
     NUMBER_MAX,
@@ -31,7 +30,6 @@ from docstore.services.group_document import (
     TEXT_MAX,
     GroupState,
     MemberDetails,
-    read_group,
 )
 from docstore.sessions.group_messages import (
     Fenced,
@@ -53,12 +51,6 @@ ANSWER_S = 1.0
 """Seconds for the coordinator's answer to arrive after a wait."""
 
 
-class NoSuchGroup(NotFound):
-    """There is no group, or no set of roles, with this name."""
-
-    code = "no-such-group"
-
-
 def link_of(path: str) -> str:
     """Return the link of the group at a path or above it."""
     return "/".join(path.split("/", 4)[:4])
@@ -67,18 +59,6 @@ def link_of(path: str) -> str:
 def asked_in(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
     """Return the members of a body about a group. Raises BadRequest, UnsupportedMedia."""
     return json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
-
-
-async def group_at(backend: Backend, link: str, timeout_s: float) -> tuple[Row, GroupState]:
-    """Return a group's document and its parsed state. Raises NoSuchGroup, Unavailable."""
-    answer = await backend.submit(Operation(verb="GET", link=link), timeout_s)
-    if answer.status == 404:
-        raise NoSuchGroup(f"there is nothing at {link}")
-    row = answer.row if answer.is_success else None
-    group = None if row is None else read_group(row.state)
-    if row is None or group is None:
-        raise Unavailable(f"{link} cannot be read, retry: {answer.detail}")
-    return row, group
 
 
 def insist_on_topics(request: web.BaseRequest, link: str, group: GroupState) -> None:

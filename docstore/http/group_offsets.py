@@ -7,41 +7,34 @@ from typing import Any
 
 from aiohttp import web
 
-from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable, Undecided
+from docstore.errors import BadRequest, Conflict, DocstoreError, NotFound, Unavailable
 from docstore.http import headers
 from docstore.http.backend import Backend
 from docstore.http.documents import DocumentPages
-from docstore.http.group_members import asked_in, group_at, insist_on_group, link_of
-from docstore.http.group_resets import Bounds, Move, OutOfRange, Reset, reset_of
+from docstore.http.group_members import asked_in, insist_on_group, link_of
+from docstore.http.group_resets import Move, OutOfRange, Reset, reset_of
 from docstore.http.reply import Reply
 from docstore.http.representation import encode, page_reply
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import Answer, Conditions, Operation
+from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service, State
 from docstore.model.settings import quoted
+from docstore.runtime.offsets_backend import AT_ONCE, END_S, OffsetsBackend, group_at, insisted
 from docstore.services.group_document import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.services.offsets import (
     INCARNATION,
     NOTHING,
     OffsetService,
-    nothing_read,
     offset_link,
     out_of_range,
 )
-from docstore.streams.effects import Problem, Records
-from docstore.streams.replica_set import partition_link
-from docstore.streams.requests import ReadRequest
+from docstore.streams.effects import Problem
 
-AT_ONCE = 64
 LAG_S = 10.0
 GROUPS_MAX = 100
 """Maximum groups whose lag a node reports as a metric."""
-END_S = 1.0
-"""Seconds for which a commit waits until the partition's leader reports its end: no offset may
-exceed it."""
-_ABSENT = json.dump(nothing_read())
 
 
 class GroupNotEmpty(Conflict):
@@ -62,6 +55,7 @@ class OffsetPages:
     def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         self._backend = backend
         self._documents = documents
+        self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
         self._service: Service = OffsetService()
         self._lags: dict[str, float] = {}
         self._lags_until = 0.0
@@ -70,7 +64,7 @@ class OffsetPages:
         """Answer GET of the offsets of all partitions of a group."""
         link, media = link_of(path), headers.accepted_media(request)
         await insist_on_group(self._backend, request, link)
-        page = {"offsets": await self._all(link, headers.timeout_s(request))}
+        page = {"offsets": await self._offsets.progress(link, headers.timeout_s(request))}
         return page_reply(page, media, headers={"Cache-Control": "no-store"})
 
     async def reset(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
@@ -82,7 +76,9 @@ class OffsetPages:
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
         group = await self._idle(link, timeout_s)
         rows = [
-            each for each in await self._rows(link, group, timeout_s) if asked.concerns(each[0])
+            each
+            for each in await self._offsets.rows(link, group.partitions, timeout_s)
+            if asked.concerns(each[0])
         ]
         if not rows:
             raise NotFound(f"{link} has no such partition; its topics: {', '.join(group.parts)}")
@@ -100,7 +96,7 @@ class OffsetPages:
             }  # fmt: skip
             async with room:
                 target = offset_link(link, each.partition)
-                answer = await self._change(link, target, change, timeout_s)
+                answer = await self._offsets.change(link, target, change, timeout_s)
             return each.page() | _result(answer)
 
         moves = await asyncio.gather(*(move(*each) for each in rows))
@@ -119,11 +115,11 @@ class OffsetPages:
     async def _move(self, partition: str, row: Row | None, asked: Reset, timeout_s: float) -> Move:
         """Return the new offset of a partition. Raises OutOfRange, Unavailable."""
         topic, _, number = partition.rpartition("/")
-        bounds = await self._bounds(topic, int(number), timeout_s)
+        bounds = await self._offsets.bounds(topic, int(number), timeout_s)
         at_time = bounds.start
         if asked.origin[0] == "time":
-            there = await self._position(topic, int(number), timeout_s, asked.origin)
-            at_time = _insisted(there, partition).offset
+            there = await self._offsets.position(topic, int(number), timeout_s, asked.origin)
+            at_time = insisted(there, partition).offset
         before = NOTHING if row is None else int(json.load(row.state)["offset"])
         return Move(partition, before, asked.after(before, bounds, at_time), bounds.incarnation)
 
@@ -146,7 +142,7 @@ class OffsetPages:
     async def _lag_of(self, link: str) -> Counter[str]:
         lags: Counter[str] = Counter()
         try:
-            for each in await self._all(link, END_S):
+            for each in await self._offsets.progress(link, END_S):
                 name = link.rpartition("/")[2].replace("\\", "\\\\").replace('"', '\\"')
                 sample = f'docstore_group_lag_records{{group="{name}",topic="{each["topic"]}"}}'
                 lags[sample] += each["lag"] or 0
@@ -201,10 +197,12 @@ class OffsetPages:
             if _END in rest:
                 raise BadRequest(f"an offset must not have the member {_END}: the node adds it")
             async with room:
-                position = await self._position(topic, number, min(END_S, timeout_s))
+                position = await self._offsets.position(topic, number, min(END_S, timeout_s))
                 end = {} if isinstance(position, Problem) else {_END: position.offset}
                 target = offset_link(link, f"{topic}/{number}")
-                answer = await self._change(link, target, {**said, **rest, **end}, timeout_s)
+                answer = await self._offsets.change(
+                    link, target, {**said, **rest, **end}, timeout_s
+                )
             named = {"topic": each.get("topic"), "partition": each.get("partition")}
             return named | _result(answer)
 
@@ -228,24 +226,7 @@ class OffsetPages:
                 ).incarnation
             case kind:
                 raise BadRequest(f"kind must be ClaimRequest or ResetRequest; got {quoted(kind)}")
-        return await self._change(link, path, {**asked, INCARNATION: named}, timeout_s)
-
-    async def _position(
-        self, topic: str, number: int, timeout_s: float, origin: tuple[str, int] = ("end", 0)
-    ) -> Records | Problem:
-        """Return the bounds of a partition: `start`, and the high watermark as `offset`.
-
-        origin: another place, whose offset is then `offset`.
-        """
-        return await self._backend.inside().stream_backend.fetch(
-            partition_link(topic, number), ReadRequest(origin, bytes_max=1),
-            wait_s=0, timeout_s=timeout_s,
-        )  # fmt: skip
-
-    async def _bounds(self, topic: str, number: int, timeout_s: float) -> Bounds:
-        """Return the bounds of a partition. Raises Unavailable."""
-        found = _insisted(await self._position(topic, number, timeout_s), f"{topic}/{number}")
-        return Bounds(found.start, found.offset, found.incarnation)
+        return await self._offsets.change(link, path, {**asked, INCARNATION: named}, timeout_s)
 
     async def _insist_on_range(
         self, topic: str, number: int, asked: State, timeout_s: float
@@ -254,7 +235,7 @@ class OffsetPages:
 
         Returns the incarnation of the partition's topic.
         """
-        found = await self._bounds(topic, number, timeout_s)
+        found = await self._offsets.bounds(topic, number, timeout_s)
         offset = Fields(asked).whole("offset", NOTHING, NUMBER_MAX)
         if offset != NOTHING and not found.start <= offset <= found.end:
             raise OutOfRange(out_of_range(offset, found.start, found.end) + " (-1 for none)")
@@ -271,91 +252,11 @@ class OffsetPages:
         if isinstance(token, int) and token > newest:
             raise OtherToken(f"token must be at most {newest}, the newest granted one; got {token}")
 
-    async def _change(self, link: str, offset: str, change: State, timeout_s: float) -> Answer:
-        """Change an offset; create its document if the group has the partition."""
-        operation = Operation(verb="PATCH", link=offset, body=json.dump(change), media="handler")
-        answer = await self._backend.submit(operation, timeout_s)
-        if answer.status != 404:
-            return answer
-        _, group = await group_at(self._backend, link, timeout_s)
-        if offset not in [offset_link(link, each) for each in group.partitions]:
-            return answer._replace(detail="the group has no such partition")
-        absent = Conditions(none_match="*")
-        made = Operation(verb="PUT", link=offset, body=_ABSENT, conditions=absent, creates=True)
-        answer = await self._backend.submit(made, timeout_s)
-        if not answer.is_success and answer.status != 412:
-            return answer
-        return await self._backend.submit(operation, timeout_s)
-
-    async def _rows(
-        self, link: str, group: GroupState, timeout_s: float
-    ) -> list[tuple[str, Row | None]]:
-        """Return (partition, row of its offset) for all partitions of a group.
-
-        Raises Unavailable if an offset cannot be read, since that does not mean that there is none.
-        """
-        room = asyncio.Semaphore(AT_ONCE)
-
-        async def read(partition: str) -> tuple[str, Row | None]:
-            offset = offset_link(link, partition)
-            async with room:
-                found = await self._backend.submit(Operation(verb="GET", link=offset), timeout_s)
-            if not found.is_success and found.status != 404:
-                raise Unavailable(f"{offset} cannot be read, retry: {found.detail}")
-            return partition, found.row if found.is_success else None
-
-        return list(await asyncio.gather(*map(read, group.partitions)))
-
-    async def _all(self, link: str, timeout_s: float) -> list[dict[str, Any]]:
-        """Return the offset of each partition, its bounds, and its lag.
-
-        Bounds and lag are None where the partition's leader does not answer.
-        """
-        _, group = await group_at(self._backend, link, timeout_s)
-        room = asyncio.Semaphore(AT_ONCE)
-
-        async def show(partition: str, row: Row | None) -> dict[str, Any]:
-            topic, _, number = partition.rpartition("/")
-            state = nothing_read() | ({} if row is None else json.load(row.state))
-            async with room:
-                found = await self._position(topic, int(number), min(END_S, timeout_s))
-            named = {"topic": topic, "partition": int(number), **state}
-            if isinstance(found, Problem):
-                return named | {"start": None, "end": None, "lag": None}
-            # A group that has read an earlier incarnation of the topic begins this one anew.
-            is_read = state[INCARNATION] in ("", found.incarnation)
-            begins = max(found.start, state["offset"]) if is_read else found.start
-            lag = max(0, found.offset - begins)
-            return named | {"start": found.start, "end": found.offset, "lag": lag}
-
-        rows = await self._rows(link, group, timeout_s)
-        return list(await asyncio.gather(*(show(*each) for each in rows)))
-
-    async def forget(self, link: str, group: GroupState, timeout_s: float) -> None:
-        """Delete the offsets of a deleted group. Raises Undecided if one may be left.
-
-        A new group of the same name would continue from an offset that is left.
-        """
-        try:
-            rows = [row for _, row in await self._rows(link, group, timeout_s) if row is not None]
-        except Unavailable as error:
-            raise Undecided(f"the group is deleted, its offsets may remain: {error}") from None
-        deletions = [Operation(verb="DELETE", link=row.link) for row in rows]
-        for answer in await self._backend.submit_batch(deletions, timeout_s) if rows else ():
-            if answer.status >= 500:
-                raise Undecided(f"the group is deleted, its offsets may remain: {answer.detail}")
-
 
 _NAMED = ("topic", "partition")
 _END = "end"
 """Member that this node adds to a commit: the partition's high watermark, which no offset may
 exceed."""
-
-
-def _insisted(found: Records | Problem, partition: str) -> Records:
-    if isinstance(found, Problem):
-        raise Unavailable(f"the end of {partition} could not be read, retry: {found.detail}")
-    return found
 
 
 def _result(answer: Answer) -> dict[str, Any]:

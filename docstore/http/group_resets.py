@@ -7,6 +7,7 @@ from docstore.errors import BadRequest, DocstoreError, Family
 from docstore.http.consume import origin_of
 from docstore.model.fields import Fields
 from docstore.model.settings import quoted
+from docstore.runtime.offsets_backend import Bounds
 from docstore.services.group_document import NUMBER_MAX
 from docstore.services.offsets import NOTHING, OUT_OF_RANGE, out_of_range
 
@@ -23,14 +24,6 @@ class OutOfRange(DocstoreError):
     status = 416
     code = OUT_OF_RANGE
     family = Family.REFUSED
-
-
-class Bounds(NamedTuple):
-    """First record and high watermark of a partition, of an incarnation of its topic."""
-
-    start: int
-    end: int
-    incarnation: str
 
 
 class Move(NamedTuple):

@@ -23,8 +23,8 @@ from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import DocumentPages
-from docstore.http.group_members import NoSuchGroup, asked_in, group_at, insist_on_topics
-from docstore.http.group_offsets import GroupNotEmpty, OffsetPages
+from docstore.http.group_members import asked_in, insist_on_topics
+from docstore.http.group_offsets import GroupNotEmpty
 from docstore.http.listing import FactoryPages
 from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
@@ -37,6 +37,7 @@ from docstore.model.paths import SUFFIXES, canonical_link, encoded
 from docstore.model.service import Refusal
 from docstore.model.settings import quoted
 from docstore.ownership.by_induction import partition_of
+from docstore.runtime.offsets_backend import NoSuchGroup, OffsetsBackend, group_at
 from docstore.services.group_document import (
     GROUPS,
     PARTITIONS_MAX,
@@ -55,10 +56,10 @@ LIVE_S = 2.0
 class GroupPages(FactoryPages):
     """Answers /core/groups, /core/roles, and the path of each group or set of roles."""
 
-    def __init__(self, backend: Backend, documents: DocumentPages, offsets: OffsetPages) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         super().__init__(backend)
         self._documents = documents
-        self._offsets = offsets
+        self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         fields = Fields(asked_in(request, body))

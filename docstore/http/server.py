@@ -140,7 +140,7 @@ class HttpServer:
             ScanPages(backend, quotas, positions), StoredRows(backend, quotas),
             StreamPages(backend, documents, self._producing, self._is_over),
             LeasePages(backend, documents, state_bytes_max=most),
-            self._elections, GroupPages(backend, documents, offsets),
+            self._elections, GroupPages(backend, documents),
             SubscriptionPages(backend, documents, self._changes),
             UtilityPages(backend, documents, core, state_bytes_max=most),
             *([StagedParts(staging, bulk, timeout_s=timeout_s)] if staging else []),

@@ -180,14 +180,22 @@ class Coordinating:
         heard.at = self._core.heard_s
         return True
 
-    def confirm(self, served: Served, then: Callable[[CoordinatedGroup], None]) -> None:
-        """Call `then` once a read begun after this moment confirms that we govern the group."""
+    def confirm(
+        self,
+        served: Served,
+        then: Callable[[CoordinatedGroup], None],
+        beside_kafka: Callable[[Served], None] | None = None,
+    ) -> None:
+        """Call `then` once a read begun after this moment confirms that we govern the group.
+
+        beside_kafka: called instead if the members are Kafka clients, which refuses by default.
+        """
 
         def read(known: Known | None) -> None:
             if known is None:
                 served.refuse(404, "no-such-group", f"there is no group {served.link}")
             elif known.found.kafka is not None:
-                refuse_beside_kafka(served)
+                (beside_kafka or refuse_beside_kafka)(served)
             else:
                 then(self._governed[known.link])
 
@@ -312,7 +320,7 @@ class Coordinating:
         def show(governed: CoordinatedGroup) -> None:
             served.reply({member: self._figures(each) for member, each in governed.heard.items()})
 
-        self.confirm(served, show)
+        self.confirm(served, show, self._kafka.shows if self._kafka else None)
 
     def _forces(self, served: Served) -> None:
         """Fence a member at an operator's request: its session runs out, then it is removed."""
@@ -327,7 +335,7 @@ class Coordinating:
             heard.is_fenced = True
             served.reply({served.argument: self._figures(heard)})
 
-        self.confirm(served, fence)
+        self.confirm(served, fence, self._kafka.fences if self._kafka else None)
 
     def _figures(self, heard: Heard) -> dict[str, Any]:
         now = self._core.heard_s

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docstore.machines.updates import Updates
+from docstore.model.settings import quoted
 from docstore.sessions.calling import Served
 from docstore.sessions.confirming import Confirming
 from docstore.sessions.core import Core
@@ -54,7 +55,6 @@ class KafkaCoordinating:
             "kafka-leave": self._leaves,
             "kafka-commit": self._commits,
             "kafka-describe": self._describes,
-            "kafka-show": self._shows,
         }
 
     # Documents
@@ -217,13 +217,28 @@ class KafkaCoordinating:
 
         self.confirm(served, describe)
 
-    def _shows(self, served: Served) -> None:
+    def shows(self, served: Served) -> None:
         """Answer with the live figures of the members, as `coordinating.py` does."""
 
         def show(group: KafkaGroup) -> None:
             served.reply({name: self._figures(group, name) for name in group.members})
 
         self.confirm(served, show)
+
+    def fences(self, served: Served) -> None:
+        """Remove a member at an operator's request; it may join again."""
+
+        def fence(group: KafkaGroup) -> None:
+            if served.argument not in group.members:
+                served.refuse(
+                    404, "unknown-member", f"{served.link} has no member {quoted(served.argument)}"
+                )
+                return
+            figures = self._figures(group, served.argument)
+            self._joins.leave(group, Leaving(served.argument, ""))
+            served.reply({served.argument: figures | {"fenced": True}})
+
+        self.confirm(served, fence)
 
     def _figures(self, group: KafkaGroup, name: str) -> dict[str, Any]:
         left_s = self._deadlines.left_s((group.known.link, name)) or 0.0

@@ -347,6 +347,19 @@ def test_native_members_in_the_document_end_a_generation_of_kafka_clients() -> N
     assert talk.code(talk.ask_join(joined["member"])) == "inconsistent-protocol"
 
 
+def test_an_operator_sees_and_removes_kafka_clients_as_other_members() -> None:
+    talk = KafkaTalk()
+    leader, follower = talk.settled()
+    talk.keep(2.0, leader)
+    shown = talk.nodes.reply(talk.nodes.call(LINK, "groups-show")).result
+    assert shown[follower["member"]]["heardMs"] == 2_000
+    assert shown[leader["member"]]["owned"] == ["t/0"]
+    gone = talk.nodes.reply(talk.nodes.call(LINK, "groups-fence", follower["member"]))
+    assert gone.result[follower["member"]]["fenced"]
+    assert talk.beat(follower["member"], 1) == "unknown-member"
+    assert talk.nodes.reply(talk.nodes.call(LINK, "groups-fence", "x")).code == "unknown-member"
+
+
 # Bounds
 
 
