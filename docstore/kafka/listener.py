@@ -19,6 +19,9 @@ from docstore.http.slow_readers import LOOKS, SlowReaders
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.connection import Connection
 from docstore.kafka.dispatch import Api, Call, Dispatch
+from docstore.kafka.group_admin import GroupAdmin
+from docstore.kafka.group_members import GroupMembers
+from docstore.kafka.group_offsets import GroupOffsets
 from docstore.kafka.metadata import MetadataPages
 from docstore.kafka.sasl import AUTHENTICATE, HANDSHAKE, MECHANISM, Login
 from docstore.kafka.schemas import Fields
@@ -162,6 +165,9 @@ def _apis(backend: Backend) -> Sequence[Api]:
         Api(HANDSHAKE, 1, 1, _handshake),
         Api(AUTHENTICATE, 0, 2, _authenticate),
         *MetadataPages(backend, brokers).apis(),
+        *GroupMembers(backend, brokers).apis(),
+        *GroupOffsets(backend, brokers).apis(),
+        *GroupAdmin(backend, brokers).apis(),
     )
 
 

@@ -236,7 +236,8 @@ class KafkaCoordinating:
                 return
             figures = self._figures(group, served.argument)
             self._joins.leave(group, Leaving(served.argument, ""))
-            served.reply({served.argument: figures | {"fenced": True}})
+            told = {served.argument: figures | {"fenced": True}}
+            self._change(group, Change(lambda _: None, lambda _: served.reply(told)))
 
         self.confirm(served, fence)
 

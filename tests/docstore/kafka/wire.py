@@ -25,7 +25,7 @@ class Wire:
         self.reader, self.writer = reader, writer
         self._correlation = 0
 
-    def send(self, key: int, version: int, **fields: Any) -> int:
+    def send(self, key: int, version: int, /, **fields: Any) -> int:
         """Write a request; return its correlation id."""
         self._correlation += 1
         entity: Any = load_request_schema(key, version)
@@ -58,7 +58,7 @@ class Wire:
         assert begin + size == len(raw)
         return int.from_bytes(raw[:4], "big"), found
 
-    async def ask(self, key: int, version: int, **fields: Any) -> Any:
+    async def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         """Send a request, and return the fields of its answer."""
         sent = self.send(key, version, **fields)
         correlation, found = await self.answer(key, version)
