@@ -5,7 +5,7 @@ request of an idempotent producer becomes a batch of its own. The leader sends a
 followers while its own disk stores it.
 """
 
-from docstore.model.streams_batch import BatchHeader, seal
+from docstore.model.streams_batch import KAFKA, BatchHeader, seal
 from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.confirming import EpochCheck
 from docstore.streams.core import Core
@@ -127,6 +127,7 @@ class Appending:
                 if number and (
                     size > self._core.config.memory.batch_bytes
                     or pending.flags != gathered[0].flags
+                    or pending.flags & KAFKA  # Readers take the body for one RecordBatch.
                 ):
                     break
                 number += 1

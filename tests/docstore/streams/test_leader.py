@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from docstore.model.operation import Answer, Operation
+from docstore.model.streams_batch import KAFKA, body_of
 from docstore.streams.effects import Records
+from docstore.streams.leading import PendingAppend
 from docstore.streams.replica_set import Resolution
 from docstore.wire.streams_messages import Acked, Append, Notice, Witness, Witnessed
 from tests.docstore.streams.group import LINK, NAME, Group
@@ -57,6 +59,17 @@ def test_records_of_a_turn_are_one_batch_and_an_idempotent_request_has_its_own()
     assert len(group.raw_log("a")) == 2
     group.produce("3", "4", producer=("p", 0, 0))
     assert [len(group.values(at)) for at in (0, 2)] == [4, 2]
+
+
+def test_each_record_batch_of_a_kafka_client_is_a_batch_of_its_own() -> None:
+    group = online()
+    group.machines["a"].leader.appending.end_turn()
+    leading = group.leading()
+    for value in "12":
+        pending = PendingAppend("a", 0, "committed", 9.0, None, KAFKA, 1, value.encode())
+        group.machines["a"].leader.appending.take(leading, pending)
+    group.machines["a"].leader.appending.end_turn()
+    assert [body_of(raw) for _, raw in leading.log.tail][-2:] == [b"1", b"2"]
 
 
 def test_a_repetition_waits_until_the_original_is_committed() -> None:
