@@ -14,7 +14,7 @@ from docstore.documents.eventual.execute import Executor
 from docstore.documents.leadership.unowned_slots import UnownedSlots
 from docstore.documents.membership.register import Register
 from docstore.documents.membership.transfer import Transfer
-from docstore.documents.owners import owner_of
+from docstore.documents.owners import owner_of, owners_of
 from docstore.documents.replica import Replica
 from docstore.documents.term import Phase, Term
 from docstore.model.document import Ballot, Ballots, Row
@@ -154,12 +154,7 @@ class OwnersView:
 
     def owners_of(self, slots: Iterable[int]) -> dict[str, list[int]]:
         """Return owner -> slots, without the slots for which no node can be asked."""
-        owners: dict[str, list[int]] = {}
-        for slot in slots:
-            owner = owner_of(self._core, slot)
-            if owner is not None:
-                owners.setdefault(owner, []).append(slot)
-        return owners
+        return owners_of(self._core, slots)
 
     @property
     def vacant(self) -> int:

@@ -252,7 +252,8 @@ def _question(
 
 async def insist_here(backend: Backend, scan: Scan, catch_up_s: float) -> None:
     """Wait until this replica has reached the cut of a scan. Raises Misdirected, TooEarly."""
-    elsewhere, late = await backend.inside().scans.arrived(scan, catch_up_s)
+    spans = [(slot, until) for slot, _, until in scan.spans]
+    elsewhere, late = await backend.inside().scans.arrived(spans, catch_up_s)
     if elsewhere:
         raise Misdirected(
             f"{len(elsewhere)} slots are not on this node, such as {elsewhere[0]}: ask another"

@@ -14,7 +14,7 @@ a search, by construction.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from docstore.errors import BadRequest
 from docstore.model.settings import quoted
@@ -75,6 +75,7 @@ class Index:
         return f" CROSS JOIN json_each({array}) e1", self.array.parameters * 2
 
 
+@lru_cache(maxsize=1_024)  # Each search asks for the indexes of its factory.
 def parse_index(text: str) -> Index:
     """Parse an index. Raises BadRequest with the position."""
     parts = _COMMA.split(text)

@@ -288,17 +288,19 @@ class Overlay:
         """Return a Wait until the tables lack nothing."""
         return Wait(self.last)
 
-    def behind(self, slot: int) -> int:
-        """Return the n of the first row of a slot that the tables lack, UNBOUNDED for none.
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        """Return slot -> n of the first row that the tables lack, where they lack any.
 
-        Returns 0 while the tables hold rows that are to be removed.
+        n is 0 while the tables hold rows that are to be removed.
         """
-        of = self._slots.get(slot)
-        if of is None:
-            return store.UNBOUNDED
-        if self._loses(slot):
-            return 0
-        return of.rows[0].n if of.rows else store.UNBOUNDED
+        found = {}
+        for slot in slots if self._slots else ():
+            of = self._slots.get(slot)
+            if of is not None and self._loses(slot):
+                found[slot] = 0
+            elif of is not None and of.rows:
+                found[slot] = of.rows[0].n
+        return found
 
     def _loses(self, slot: int, until: int = -1) -> bool:
         """Return whether newest rows of links, up to `until`, are to be removed from the tables.

@@ -14,7 +14,7 @@ use its promises.
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from docstore.errors import DiskFull
@@ -130,8 +130,8 @@ class SqliteStore:
     async def commit(self, writes: Sequence[Write]) -> None:
         await committed(self.submit, writes)
 
-    def behind(self, slot: int) -> int:
-        return self._journal.overlay.behind(slot)
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        return self._journal.overlay.behind(slots)
 
     def hurry(self) -> None:
         self._journal.hurry()

@@ -7,7 +7,7 @@ A commit is all or nothing. It carries all writes that gathered during the commi
 commit). Once it is acknowledged as durable, a power cut loses none of it.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -379,10 +379,10 @@ class Store(Tables, Protocol):
     async def commit(self, writes: Sequence[Write]) -> None:
         """Return once `writes` are durable. Raises the errors that `submit` passes to `then`."""
 
-    def behind(self, slot: int) -> int:
-        """Return the n of the first row of a slot that the file lacks, UNBOUNDED if it has all.
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        """Return slot -> n of the first row that the file lacks, where it lacks any.
 
-        Returns 0 while the file has rows that are to be removed. It serves readers that open the
+        n is 0 while the file has rows that are to be removed. It serves readers that open the
         file themselves, as scanning processes do; `read` also returns the rows that the file lacks.
         """
 

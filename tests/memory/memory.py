@@ -6,10 +6,10 @@ survives its process, and counts the boots.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from docstore.model.document import Row
-from docstore.storage.store import UNBOUNDED, Bounds, Query, Recovered, Result, Then, Write
+from docstore.storage.store import Bounds, Query, Recovered, Result, Then, Write
 from docstore.storage.submitting import committed, unheard
 from tests.memory.ledger import Ledger
 
@@ -39,9 +39,9 @@ class MemoryStore:
         """Apply `writes`."""
         await committed(self.submit, writes)
 
-    def behind(self, slot: int) -> int:
-        """Return UNBOUNDED: no file lags behind."""
-        return UNBOUNDED
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        """Return no slots: no file lags behind."""
+        return {}
 
     def hurry(self) -> None:
         """Do nothing: no file lags behind."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextvars import copy_context
 from random import Random
 from typing import TypeVar, cast
@@ -144,9 +144,9 @@ class SimulatedStore:
         """Return when it is written."""
         await committed(self.submit, writes)
 
-    def behind(self, slot: int) -> int:
-        """Return the n of the first row that the file lacks."""
-        return self._journalling.overlay.behind(slot)
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        """Return slot -> n of the first row that the file lacks."""
+        return self._journalling.overlay.behind(slots)
 
     def hurry(self) -> None:
         """Have the file follow."""

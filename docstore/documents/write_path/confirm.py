@@ -129,14 +129,15 @@ class Confirmer:
     def asked(self, sender: str, message: Confirm) -> None:
         """Answer, as a replica, which of these slots it has promised to higher ballots."""
         refused = []
+        logs, has_leases, at_us = self.core.logs, self.core.has_leases, message.at_us
         for slot, epoch in message.slots:
-            log = self.core.logs.get(slot)
+            log = logs.get(slot)
             if log is not None and log.promised > (epoch, sender):
                 refused.append((slot, epoch, log.promised))
                 continue
-            if log is not None and message.at_us:
-                log.close(message.at_us)
-            if self.core.has_leases:
+            if log is not None and at_us:
+                log.close(at_us)
+            if has_leases:
                 self.core.leases.grant(slot, epoch, sender, self.core.now)
         self.outbox.send(sender, Confirmed(message.round, refused))
 
@@ -211,14 +212,15 @@ class Confirmer:
 
     def _has_read(self, asked: Round, read: IndexRead) -> bool:
         """Note the confirmed slots of a question; once all are, answer it and return True."""
+        has_leases, at_us, found = self.core.has_leases, read.at_us, read.found
         for sets in [each for each in read.rest if self.is_confirmed(asked, each)]:
             for log, ballot in read.rest.pop(sets):
-                if _terms(log, ballot):
-                    if self.core.has_leases:
+                if log.term is not None and log.term.ballot == ballot:
+                    if has_leases:
                         self._lease(asked, log)
-                    until = log.settled_at(read.at_us) if read.at_us else log.decided
+                    until = log.settled_at(at_us) if at_us else log.decided
                     if until <= log.decided:
-                        read.found[log.slot] = (ballot[0], until)
+                        found[log.slot] = (ballot[0], until)
         if not read.rest:
             read.then(read.found)
         return not read.rest

@@ -7,6 +7,8 @@ own, or whose term ends meanwhile: the caller must ask another node for them.
 Source: the read index of Raft (Ongaro, 2014, section 6.4).
 """
 
+from collections import defaultdict
+
 from docstore.documents.core import Core
 from docstore.documents.effects import ReadIndexAnswered
 from docstore.documents.events import ReadIndexAsked
@@ -25,13 +27,14 @@ class ReadIndex:
 
     def asked(self, event: ReadIndexAsked) -> None:
         """Add the slots that this node owns to the next confirm round, together."""
-        ours: dict[Voting, list[tuple[SlotLog, Ballot]]] = {}
+        ours: dict[Voting, list[tuple[SlotLog, Ballot]]] = defaultdict(list)
+        logs, at_us = self.core.logs, event.at_us
         for slot in event.slots:
-            log = self.core.logs.get(slot)
+            log = logs.get(slot)
             if log is None or log.term is None or log.term.phase is not Phase.OPEN:
                 continue
-            if is_past(event.at_us, log, self.core):
-                ours.setdefault(log.voting, []).append((log, log.term.ballot))
+            if not at_us or is_past(at_us, log, self.core):
+                ours[log.voting].append((log, log.term.ballot))
 
         def answer(found: dict[int, tuple[int, int]]) -> None:
             self.outbox.emit(ReadIndexAnswered(event.request, found))

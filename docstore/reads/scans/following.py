@@ -93,7 +93,6 @@ class IndexFile:
         self._path = path
         self._attached = 0
         """Inode of the attached file, which another process may replace; 0 for none."""
-        self._parsed: dict[str, Index] = {}
 
     def attach(self, store: Sequence[Any], *, creating: bool = False) -> bool:
         """Attach the file of this store's documents; return whether there is one.
@@ -146,13 +145,8 @@ class IndexFile:
     def tables(self, prefix: str) -> list[tuple[int, Index]]:
         """Return the indexes of a factory."""
         return [
-            (ix, self._index(name)) for ix, its, name in self._execute(INDEXES) if its == prefix
+            (ix, parse_index(name)) for ix, its, name in self._execute(INDEXES) if its == prefix
         ]
-
-    def _index(self, name: str) -> Index:
-        if name not in self._parsed:
-            self._parsed[name] = parse_index(name)
-        return self._parsed[name]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -187,7 +181,7 @@ class IndexFile:
             late: set[int] = set()
             is_sure = True
             for ix, prefix, name in self._execute(INDEXES):
-                filling = _Filling(self._execute, ix, prefix, self._index(name))
+                filling = _Filling(self._execute, ix, prefix, parse_index(name))
                 standing = self._execute(_STANDING, (ix, _json(sure)))
                 is_sure = is_sure and not standing
                 late |= _follow(filling, standing, sure, until)
@@ -205,7 +199,7 @@ class IndexFile:
         for prefix, name in sorted(wanted - known.keys()):
             self._execute("INSERT INTO ix.indexes (prefix, name) VALUES (?, ?)", (prefix, name))
             [(ix,)] = self._execute("SELECT last_insert_rowid()")
-            self._execute(f"CREATE TABLE ix.e{ix} {self._index(name).table}")
+            self._execute(f"CREATE TABLE ix.e{ix} {parse_index(name).table}")
             self._execute(f"CREATE INDEX ix.l{ix} ON e{ix} (slot, link)")
 
     def _drop_slots(self, held: Sequence[int]) -> None:

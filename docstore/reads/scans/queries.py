@@ -11,7 +11,6 @@ then reads the documents that fit.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -158,13 +157,14 @@ class GroupQueries:
 
     def _by_copy(self, slots: Iterable[int], tried: Mapping[int, set[str]]) -> dict[str, list[int]]:
         """Return node -> slots to ask it for, without the slots whose replicas were all tried."""
-        copies: dict[str, list[int]] = {}
-        owner_of, reaches = self._view.owners.owner_of, cache(self._rpc.reaches)
+        new = [slot for slot in slots if slot not in tried] if tried else slots
+        owners, me = self._view.owners.owners_of(new), self._members.me
+        reached = {owner: its for owner, its in owners.items() if self._rpc.reaches(owner)}
+        # This node is the last: its own work would delay the requests to others.
+        copies = dict(sorted(reached.items(), key=lambda each: each[0] == me))
+        asked = set().union(*copies.values())
         for slot in slots:
-            copy = owner_of(slot)
-            if not copy or tried.get(slot) or not reaches(copy):
-                copy = self._copy_of(slot, tried.get(slot, frozenset()))
-            if copy:
+            if slot not in asked and (copy := self._copy_of(slot, tried.get(slot, frozenset()))):
                 copies.setdefault(copy, []).append(slot)
         return copies
 

@@ -20,7 +20,6 @@ from docstore.model import json
 from docstore.model.operation import Operation
 from docstore.query.cut import Cut, cut_of, is_token, unpack_cut, unpack_part
 from docstore.query.names import moment_of
-from docstore.query.request import Scan
 from docstore.reads.scans.barrier import Barrier
 from docstore.reads.scans.pool import PROCESSES, ScanPool
 from docstore.reads.scans.slot_positions import SlotPositions
@@ -32,6 +31,9 @@ from docstore.storage.store import Corrupt, Rows, Store
 POLL_S = 0.02
 FOLLOW_S = 2.0
 """Seconds to wait until durable rows are in the node's file."""
+
+Ends = Sequence[tuple[int, int]]
+"""(slot, row) up to which each slot is wanted."""
 
 
 class Scans:
@@ -129,36 +131,34 @@ class Scans:
             ],
         }
 
-    async def arrived(self, scan: Scan, timeout_s: float) -> tuple[list[int], list[int]]:
-        """Wait until the rows of a scan are in this node's file, which scanning processes read.
+    async def arrived(self, spans: Ends, timeout_s: float) -> tuple[list[int], list[int]]:
+        """Wait until rows are in this node's file, which scanning processes read.
 
-        Return the slots without a complete replica here, and those that did not arrive in time.
+        spans: slots that are wanted up to a row. Return the slots without a complete replica here,
+        and those that did not arrive in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         logs = self._view.logs  # Looked up for a thousand slots: a call for each costs more.
-        elsewhere = [
-            slot for slot, _, _ in scan.spans if (log := logs.get(slot)) is None or not log.full
-        ]
         while True:
-            late = [
-                slot
-                for slot, _, until in scan.spans
-                if (log := logs.get(slot)) is not None
-                and log.full
-                and (log.decided < until or log.durable < until)
-            ]
+            elsewhere, late = [], []
+            for slot, until in spans:
+                log = logs.get(slot)
+                if log is None or not log.full:
+                    elsewhere.append(slot)
+                elif log.decided < until or log.durable < until:
+                    late.append(slot)
             if not late or elsewhere or loop.time() >= deadline:
-                return elsewhere, late or await self._not_in_file(scan)
+                return elsewhere, late or await self._not_in_file(spans)
             await asyncio.sleep(POLL_S)
 
-    async def _not_in_file(self, scan: Scan) -> list[int]:  # Tests replace this.
-        """Wait until the file has the rows of a scan; return the slots that still lack rows."""
+    async def _not_in_file(self, spans: Ends) -> list[int]:  # Tests replace this.
+        """Wait until the file has these rows; return the slots that still lack rows."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_S
-        behind = self._store.behind
         while True:
-            late = [slot for slot, _, until in scan.spans if until >= behind(slot)]
+            behind = self._store.behind([slot for slot, _ in spans])
+            late = [slot for slot, until in spans if slot in behind and until >= behind[slot]]
             if not late or loop.time() >= deadline:
                 return late
             self._store.hurry()
@@ -166,19 +166,19 @@ class Scans:
 
     def shown(self, slot: int) -> int:
         """Return the last decided row of a slot that scanning processes can read."""
-        until, behind = self._view.readable_until(slot), self._store.behind(slot)
+        until = self._view.readable_until(slot)
+        behind = self._store.behind((slot,)).get(slot, until + 1)
         if until >= behind:
             self._store.hurry()
         return min(until, behind - 1)
 
     def in_file(self) -> dict[int, int]:
         """Return the last decided row of each slot here that is in the file now."""
-        behind = self._store.behind
-        return {
-            slot: min(log.decided, log.durable, behind(slot) - 1)
-            for slot, log in self._view.logs.items()
-            if log.full
+        found = {
+            slot: min(log.decided, log.durable) for slot, log in self._view.logs.items() if log.full
         }
+        behind = self._store.behind(found)
+        return found | {slot: min(found[slot], n - 1) for slot, n in behind.items()}
 
     async def batch_end(self, slot: int, n: int) -> int:
         [result] = await self._store.read([Rows(slot, n, n)])

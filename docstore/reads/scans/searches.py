@@ -18,7 +18,7 @@ from docstore.query.aggregates import INT64_MAX, Grouping, Totals, grouping_of
 from docstore.query.needs import needs_of
 from docstore.query.ordering import Found, Order, Place, parse_order, place_of
 from docstore.query.plans import wanted
-from docstore.query.request import Scan, condition_of
+from docstore.query.request import condition_of
 from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.links.rpc import Rpc
@@ -38,7 +38,7 @@ CATCH_UP_S = 2.0
 GROUPS_MAX = 10_000
 LOOKED_MAX = 200_000
 """Documents that a replica looks at for one page, if an index would spare it that."""
-VERSIONS_AT_ONCE = 16
+VERSIONS_AT_ONCE = 32
 """Versions read at once: each may be as large as a document may be."""
 ROWS_AT_ONCE = 4_096
 
@@ -107,9 +107,8 @@ class Searches:
 
     async def _answer(self, asked: _Asked, work: Callable[[], Awaitable[Any]]) -> FromCopy:
         """Return an answer, or a refusal. Raises Unavailable if another replica may have it."""
-        spans = tuple((slot, 0, n) for slot, n in asked.spans)
         wait_s = min(CATCH_UP_S, asked.left_s)
-        elsewhere, late = await self._scans.arrived(Scan("/", spans, ()), wait_s)
+        elsewhere, late = await self._scans.arrived(asked.spans, wait_s)
         if elsewhere or late:
             raise Unavailable("this replica has not reached the cut: retry, or ask another node")
         try:
@@ -121,8 +120,8 @@ class Searches:
         order = parse_order(asked.asked["orderBy"])
         look = Look(why="the factory has no index")
         refuse: Callable[[], None] = partial(_insist_on_index, asked)
-        are_many = sum(n for _, n in asked.spans) > LOOKED_MAX
-        if self._indexing.names(asked.asked["prefix"]) or are_many or asked.explains > 1:
+        may_use = bool(self._indexing.names(asked.asked["prefix"])) or asked.explains > 1
+        if may_use or sum(n for _, n in asked.spans) > LOOKED_MAX:
             page, has_one = await self._find_by_index(asked, order)
             if page.look is None or page.look.by:
                 return page

@@ -64,8 +64,9 @@ class SlotPositions:
     async def _answer(self, asked: FindPositions) -> list[SlotPosition]:
         slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
         index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
-        ends = {slot: n for slot, (_, n) in index.items() if slot in self._view.logs}
-        epochs = {slot: ballot_at(self._view.logs[slot].ballots, n)[0] for slot, n in ends.items()}
+        logs = self._view.logs
+        ends = {slot: n for slot, (_, n) in index.items() if slot in logs}
+        epochs = {slot: ballot_at(logs[slot].ballots, n)[0] for slot, n in ends.items()}
         if at_us is not None:
             ends = await self._back(ends, at_us)
         firsts = await self._first_times(list(ends))
@@ -73,7 +74,7 @@ class SlotPositions:
         return [
             SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
             for slot, end in ends.items()
-            if (log := self._view.logs.get(slot)) is not None
+            if (log := logs.get(slot)) is not None
         ]
 
     async def _back(self, ends: Mapping[int, int], at_us: int) -> dict[int, int]:

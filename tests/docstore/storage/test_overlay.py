@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from docstore.storage.overlay import Overlay
 from docstore.storage.store import (
-    UNBOUNDED,
     Append,
     History,
     Newest,
@@ -102,17 +101,17 @@ def test_what_goes_into_the_tables_alone_is_put_together_with_nothing_of_before(
 
 def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:
     author, overlay = Author(), Overlay()
-    assert overlay.behind(1) == UNBOUNDED
+    assert overlay.behind([1]) == {}
     overlay.add(1, [Append([author.row(1, A), author.row(1, B)])])
     overlay.add(2, [Append([author.row(1, A)])])
     overlay.add(3, [SaveSlot(SlotRecord(2))])
-    assert (overlay.behind(1), overlay.behind(2)) == (1, UNBOUNDED)
+    assert overlay.behind([1, 2]) == {1: 1}
     overlay.drop(1)
-    assert overlay.behind(1) == 3
+    assert overlay.behind([1]) == {1: 3}
     overlay.add(4, [Truncate(1, 2)])
-    assert overlay.behind(1) == 0
+    assert overlay.behind([1]) == {1: 0}
     overlay.drop(4)
-    assert overlay.behind(1) == UNBOUNDED
+    assert overlay.behind([1]) == {}
 
 
 def test_a_digest_waits_for_a_record_alone() -> None:

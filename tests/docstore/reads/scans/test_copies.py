@@ -37,10 +37,11 @@ class Copies:
 def queries(says: dict[tuple[str, int], FromCopy | None]) -> GroupQueries:
     members = SimpleNamespace(
         placement=SimpleNamespace(replicas=lambda slot: ["a", "b"] if slot == 0 else ["b", "c"]),
+        me="a",
         lacks_quorum=False,
         is_alive=lambda node: True,
     )
-    owners = SimpleNamespace(owner_of=lambda slot: "")
+    owners = SimpleNamespace(owner_of=lambda slot: "", owners_of=lambda slots: {})
     view: Any = SimpleNamespace(members=members, owners=owners)
     rpc: Any = Copies(says)
     return GroupQueries(view, rpc)

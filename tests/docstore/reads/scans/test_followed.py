@@ -1,7 +1,7 @@
 """Scanning processes read the node's file themselves: they are asked for what it has."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -13,7 +13,6 @@ import pytest_asyncio
 from docstore.model.operation import Operation
 from docstore.model.slots import slot_of
 from docstore.query.cut import Cut
-from docstore.query.request import Scan
 from docstore.reads.scans import scanner
 from docstore.reads.scans.feed import ChangeFilter, Feed
 from docstore.reads.scans.scanner import Scans
@@ -34,8 +33,8 @@ class SlowFile(SmallDisk):
         self.hurries = 0
         self.follows_after = UNBOUNDED
 
-    def behind(self, slot: int) -> int:
-        return self.lacks.get(slot, UNBOUNDED)
+    def behind(self, slots: Iterable[int]) -> dict[int, int]:
+        return {slot: self.lacks[slot] for slot in slots if slot in self.lacks}
 
     def hurry(self) -> None:
         self.hurries += 1
@@ -74,19 +73,17 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def test_a_scan_waits_until_the_file_has_its_cut(node: Node) -> None:
-    scan = Scan("/core/examples/", ((SLOT, 0, node.end),), ())
-    assert await node.scans.arrived(scan, 0.0) == ([], [])
+    assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [])
     assert node.store.hurries == 0
     node.store.lacks[SLOT] = node.end
     node.store.follows_after = 3
-    assert await node.scans.arrived(scan, 0.0) == ([], [])
+    assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [])
     assert (node.store.hurries, node.store.lacks) == (3, {})
 
 
 async def test_a_scan_of_what_the_file_has_waits_for_nothing_behind_it(node: Node) -> None:
     node.store.lacks[SLOT] = node.end + 1
-    scan = Scan("/core/examples/", ((SLOT, 0, node.end),), ())
-    assert await node.scans.arrived(scan, 0.0) == ([], [])
+    assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [])
     assert node.store.hurries == 0
 
 
@@ -95,8 +92,7 @@ async def test_a_file_that_never_follows_is_said_to_be_late(
 ) -> None:
     monkeypatch.setattr(scanner, "FOLLOW_S", 0.05)
     node.store.lacks[SLOT] = 0
-    scan = Scan("/core/examples/", ((SLOT, 0, node.end),), ())
-    assert await node.scans.arrived(scan, 0.0) == ([], [SLOT])
+    assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [SLOT])
 
 
 async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> None:
