@@ -4,6 +4,7 @@ The number of a node is a hash of its id, so that all nodes name it alike withou
 """
 
 import hashlib
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from docstore.http.backend import Backend
 from docstore.model.address import parse_address
 
 NUMBER_MAX = (1 << 31) - 1
+RECENT_S = 0.5
+"""Seconds for which a view is kept where requests would make one each."""
 NONE = -1
 """Number of no broker."""
 
@@ -55,6 +58,29 @@ class Brokers:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._recent: BrokerView | None = None
+        self._recent_until = 0.0
+
+    def is_led_here(self, link: str) -> bool:
+        """Say whether this node leads a partition, as far as it knows."""
+        streams = self._backend.inside().stream_backend
+        return streams.known_leader(link) == self._backend.node_id
+
+    def elsewhere(self, link: str) -> str:
+        """Return why a client must go to another broker for a partition; "" if it need not.
+
+        A node without a listener is represented by the others, which forward requests.
+        """
+        leader = self._backend.inside().stream_backend.known_leader(link)
+        if leader in ("", self._backend.node_id) or leader not in self._recently().brokers:
+            return ""
+        return f"node {leader} leads {link}"
+
+    def _recently(self) -> BrokerView:
+        now = time.monotonic()
+        if self._recent is None or now >= self._recent_until:
+            self._recent, self._recent_until = self.view(), now + RECENT_S
+        return self._recent
 
     def view(self) -> BrokerView:
         """Return the present view. Raises Unavailable while the group is not known."""

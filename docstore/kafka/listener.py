@@ -19,10 +19,13 @@ from docstore.http.slow_readers import LOOKS, SlowReaders
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.connection import Connection
 from docstore.kafka.dispatch import Api, Call, Dispatch
+from docstore.kafka.fetch import FetchPages
 from docstore.kafka.group_admin import GroupAdmin
 from docstore.kafka.group_members import GroupMembers
 from docstore.kafka.group_offsets import GroupOffsets
 from docstore.kafka.metadata import MetadataPages
+from docstore.kafka.offsets import OffsetFinder
+from docstore.kafka.produce import ProducePages
 from docstore.kafka.sasl import AUTHENTICATE, HANDSHAKE, MECHANISM, Login
 from docstore.kafka.schemas import Fields
 from docstore.model.limits import Limits
@@ -168,6 +171,9 @@ def _apis(backend: Backend) -> Sequence[Api]:
         *GroupMembers(backend, brokers).apis(),
         *GroupOffsets(backend, brokers).apis(),
         *GroupAdmin(backend, brokers).apis(),
+        *ProducePages(backend, brokers).apis(),
+        *FetchPages(backend, brokers).apis(),
+        *OffsetFinder(backend, brokers).apis(),
     )
 
 

@@ -202,14 +202,14 @@ class StreamBackend:
         self, link: str, wanted: ReadRequest, wait_s: float, give_up: float, *, refresh: bool
     ) -> Records | Problem:
         if wanted.stale:
-            outcome = await self._fetch_here(link, wanted, wait_s)
+            outcome = await self.fetch_here(link, wanted, wait_s)
             if isinstance(outcome, Records) or outcome.code not in NOT_SURE:
                 return outcome
         led = await self.leader(link, give_up, refresh=refresh)
         if isinstance(led, Problem):
             return led
         if led.leader in ("", self._me):
-            return await self._fetch_here(link, wanted._replace(stale=False), wait_s)
+            return await self.fetch_here(link, wanted._replace(stale=False), wait_s)
         wanted = wanted._replace(stale=False, trace=TRACEPARENT.get())
         asked = FetchRecords(link, wait_s, *wanted)
         try:
@@ -231,7 +231,20 @@ class StreamBackend:
         assert isinstance(outcome, Led | Problem)
         return outcome
 
-    async def _fetch_here(self, link: str, wanted: ReadRequest, wait_s: float) -> Records | Problem:
+    def known_leader(self, link: str) -> str:
+        """Return the leader of a partition as far as this node knows, "" for none."""
+        return self._driver.machine.directory.leader(link)
+
+    async def news(self, positions: Sequence[tuple[str, int]], wait_s: float) -> None:
+        """Return when a partition of this node has records from an offset on, or `wait_s` is over.
+
+        positions: (link, offset). Returns at once if this node does not lead one of them.
+        """
+        asked = events.NewsAsked(self._driver.next_request(), positions, clock() + wait_s)
+        await unless_ended(self._ends, self._driver.request(asked))
+
+    async def fetch_here(self, link: str, wanted: ReadRequest, wait_s: float) -> Records | Problem:
+        """Return records of a partition that this node holds; wait for them until `wait_s`."""
         asked = events.FetchAsked(
             self._driver.next_request(), link, wanted.origin, wanted.isolation, wanted.bytes_max,
             clock() + wait_s if wait_s > 0 else 0.0, wanted.token, wanted.stale, wanted.trace,
@@ -243,7 +256,7 @@ class StreamBackend:
     async def _fetch_for(self, asked: FetchRecords) -> tuple[Any, ...]:
         kind, where = asked.origin
         wanted = ReadRequest((kind, where), *asked.packed()[3:])
-        return _plain(await self._fetch_here(asked.link, wanted, asked.wait_s))
+        return _plain(await self.fetch_here(asked.link, wanted, asked.wait_s))
 
     # Deletion of records
 

@@ -40,6 +40,7 @@ from docstore.streams.events import (
     FetchAsked,
     FiguresAsked,
     LeaderAsked,
+    NewsAsked,
     ProduceAsked,
     StreamEvent,
 )
@@ -51,7 +52,7 @@ READS_AT_ONCE = 64
 FULL_PAUSE_S = 0.1
 """Seconds between two attempts to store writes on a full disk."""
 
-Asked = FetchAsked | LeaderAsked | FiguresAsked | CommandAsked | DeletionAsked
+Asked = FetchAsked | NewsAsked | LeaderAsked | FiguresAsked | CommandAsked | DeletionAsked
 
 log = structlog.get_logger("docstore.streams")
 

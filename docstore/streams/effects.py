@@ -83,7 +83,12 @@ class Deleted:
     start: int
 
 
-Outcome = Produced | Records | Problem | Led | Figures | Begun | Deleted
+@dataclass(slots=True)
+class News:
+    """Answer to a waiting reader: there are records, another leader, or its time is over."""
+
+
+Outcome = Produced | Records | News | Problem | Led | Figures | Begun | Deleted
 
 StreamEffect = (
     Send[Streaming]

@@ -62,6 +62,19 @@ class FetchAsked:
 
 
 @dataclass(slots=True)
+class NewsAsked:
+    """A reader's question when one of several partitions has committed records for it.
+
+    positions: link of a partition, and the offset of the first record that is new; the node leads
+    all of them. deadline: as of a `FetchAsked`.
+    """
+
+    request: int
+    positions: Sequence[tuple[str, int]]
+    deadline: float
+
+
+@dataclass(slots=True)
 class LeaderAsked:
     """Question for the leader of a partition.
 
@@ -121,6 +134,7 @@ StreamEvent = (
     | Noticed
     | ProduceAsked
     | FetchAsked
+    | NewsAsked
     | LeaderAsked
     | FiguresAsked
     | CommandAsked

@@ -18,6 +18,7 @@ from docstore.streams.events import FetchAsked
 from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leading import Leading, Leads
 from docstore.streams.log import PartitionLog, PartitionLogs
+from docstore.streams.news import WaitingForNews
 
 NOT_LEADER = Problem(503, "not-leader", "this node does not lead the partition")
 
@@ -50,6 +51,7 @@ class Fetching:
         self._leads = leads
         self._follower = follower
         self._damage = damaged
+        self.news = WaitingForNews(core, logs, leads)
         self._waiting: dict[str, list[PendingFetch]] = {}
 
     def ask(self, event: FetchAsked) -> None:
@@ -223,6 +225,7 @@ class Fetching:
     def raised(self, leading: Leading) -> None:
         """Serve waiting readers again: there is more to read, or this node leads no more."""
         log = leading.log
+        self.news.raised(leading)
         readers = self._waiting.pop(log.name, ())
         for reader in readers:
             if self._leads.get(log.name) is not leading:
@@ -238,6 +241,7 @@ class Fetching:
         Nothing else wakes a reader of a follower when its leader tells it a new high watermark.
         """
         now = self._core.now
+        self.news.tick()
         for name, readers in list(self._waiting.items()):
             log = self._logs.get(name)
             for reader in list(readers):

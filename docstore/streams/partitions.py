@@ -48,6 +48,7 @@ from docstore.streams.events import (
     FetchAsked,
     FiguresAsked,
     LeaderAsked,
+    NewsAsked,
     ProduceAsked,
     StreamEvent,
 )
@@ -191,6 +192,8 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
                 self.producing.ask(event)
             case FetchAsked():
                 self.fetching.ask(event)
+            case NewsAsked():
+                self.fetching.news.ask(event)
             case TurnEnded():
                 self.leader.appending.end_turn()
                 self.disk.flush()

@@ -127,6 +127,7 @@ TABLE: Table = {
     QueriesAnswered: answers("Looked"),
     events.ProduceAsked: Shape(ROUTINE, _produce_asked),
     events.FetchAsked: Shape(ROUTINE, _fetch_asked),
+    events.NewsAsked: facts("NewsAsked", ROUTINE, "request deadline"),
     events.LeaderAsked: facts("LeaderAsked", ROUTINE, "request link refresh"),
     events.FiguresAsked: facts("FiguresAsked", OCCASION, "request"),
     events.CommandAsked: facts("CommandAsked", TURN, "request link command"),

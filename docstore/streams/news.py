@@ -1,0 +1,70 @@
+"""Readers of several partitions at once, who wait until one of them has records for them.
+
+A fetch of one partition waits in `fetching.py`. A client of Kafka names all its partitions in one
+request, and wants an answer when the first has records. It fetches again after it was told.
+"""
+
+from collections.abc import Sequence
+
+from docstore.streams.core import Core
+from docstore.streams.effects import News
+from docstore.streams.events import NewsAsked
+from docstore.streams.leading import Leading, Leads
+from docstore.streams.log import PartitionLogs
+
+Position = tuple[str, int]
+"""Name of a partition, and offset of the first record that is new."""
+
+
+class WaitingForNews:
+    """Questions that wait for records of the partitions that this node leads."""
+
+    def __init__(self, core: Core, logs: PartitionLogs, leads: Leads) -> None:
+        self._core = core
+        self._logs = logs
+        self._leads = leads
+        self._open: dict[int, tuple[NewsAsked, Sequence[Position]]] = {}
+        self._waiting: dict[str, dict[int, int]] = {}
+        """Name of a partition -> request -> offset of the first new record."""
+
+    def ask(self, event: NewsAsked) -> None:
+        """Let a question wait; answer at once if there is news already."""
+        positions = []
+        for link, offset in event.positions:
+            log = max(self._logs.at(link), key=lambda each: each.tag, default=None)
+            leading = self._leads.get(log.name) if log is not None else None
+            if leading is None or not leading.log.start <= offset or _is_new(leading, offset):
+                self._core.give(event.request, News())
+                return
+            positions.append((leading.log.name, offset))
+        self._open[event.request] = event, positions
+        for name, offset in positions:
+            self._waiting.setdefault(name, {})[event.request] = offset
+
+    def raised(self, leading: Leading) -> None:
+        """Answer the questions for which a partition has records, or another leader."""
+        name = leading.log.name
+        is_led = self._leads.get(name) is leading
+        for request, offset in list(self._waiting.get(name, {}).items()):
+            if not is_led or _is_new(leading, offset):
+                self._answer(request)
+
+    def tick(self) -> None:
+        """Answer the questions whose deadline has passed."""
+        now = self._core.now
+        for request, (event, _) in list(self._open.items()):
+            if event.deadline <= now:
+                self._answer(request)
+
+    def _answer(self, request: int) -> None:
+        _, positions = self._open.pop(request)
+        for name, _ in positions:
+            waiting = self._waiting[name]
+            waiting.pop(request, None)
+            if not waiting:
+                del self._waiting[name]
+        self._core.give(request, News())
+
+
+def _is_new(leading: Leading, offset: int) -> bool:
+    return leading.log.high > offset
