@@ -72,7 +72,7 @@ class RequestNotes:
             asked = _asked(request)
             if audited is True or str(asked.get("kind")) in audited:
                 facts = _facts(request, status)
-                AUDIT.note("change", outcome=_outcome(status), **facts, asked=_shown(asked))
+                AUDIT.note("change", outcome=outcome_of(status), **facts, asked=_shown(asked))
 
     def hidden(self, request: RequestHead) -> None:
         """Write a read without permission, which is answered as if nothing were there."""
@@ -99,7 +99,8 @@ def _path(request: RequestHead) -> str:
     return raw
 
 
-def _outcome(status: int) -> str:
+def outcome_of(status: int) -> str:
+    """Return the outcome of a change, as a line of the audit log names it."""
     if status < 400:
         return "done"
     return "unknown" if status == 504 else "failed" if status >= 500 else "rejected"

@@ -32,19 +32,19 @@ from docstore.http.missing import missing
 from docstore.http.outcomes import problem_of
 from docstore.http.produce import ProducePages
 from docstore.http.producers import next_epoch
+from docstore.http.provisioned import provisioned
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation, Verb
+from docstore.model.operation import ANY_TOMBSTONE, Operation, Verb
 from docstore.model.paths import encoded
 from docstore.model.settings import quoted
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import PARTITIONS, STREAMS, partition_link
 from docstore.streams.requests import NoSuchPartition, NoSuchTopic
-from docstore.streams.topic import Provision, asked_topic, check_change
+from docstore.streams.topic import asked_topic, check_change
 
-POLL_S = 0.02
 READS_AT_ONCE = 64
 OFFSET_MAX = 1 << 62
 PATCHES = {"application/json": "", "application/merge-patch+json": "", "application/msgpack": ""}
@@ -100,30 +100,13 @@ class StreamPages(FactoryPages):
         )
         answer = await self._backend.submit(operation, timeout_s)
         if answer.is_success:
-            answer = await self._provisioned(answer, wait_s)
+            answer = await provisioned(self._backend, answer, wait_s)
         reply = self._documents.reply(
             request, answer, self._service(STREAMS), headers.accepted_media(request)
         )
         if reply.status in (201, 202):
             reply.head += header_lines({"Location": encoded(topic.link)})
         return reply
-
-    async def _provisioned(self, answer: Answer, wait_s: float) -> Answer:
-        """Wait for the partitions of a topic; return its document, 202 if the time ends first."""
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while answer.row is not None:
-            resolution = json.load(answer.row.state)["resolution"]
-            if resolution == Provision.PROVISIONED:
-                return answer._replace(status=201)
-            left_s = deadline - asyncio.get_running_loop().time()
-            if resolution != Provision.PENDING or left_s <= POLL_S:
-                break
-            await asyncio.sleep(POLL_S)
-            found = await self._backend.submit(Operation(verb="GET", link=answer.row.link), left_s)
-            if not found.is_success:
-                break
-            answer = found
-        return answer._replace(status=202)
 
     async def change_topic(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         timeout_s, media = headers.timeout_s(request), headers.accepted_media(request)

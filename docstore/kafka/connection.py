@@ -17,6 +17,7 @@ import structlog
 
 from docstore.errors import DocstoreError
 from docstore.http.slow_readers import Mark
+from docstore.http.unacknowledged import acknowledged
 from docstore.kafka.decoding import Malformed
 from docstore.kafka.dispatch import HEAD_BYTES, Dispatch, Unfinished
 from docstore.kafka.encoding import Pieces
@@ -261,8 +262,14 @@ class Connection(asyncio.Protocol):
 
     def mark(self) -> Mark | None:
         """Return the client's progress in sending and reading; None if it has read all answers."""
-        unread = self._wire.get_write_buffer_size() if self._wire is not None else 0
-        return (self._received, self._written - unread) if unread else None
+        if self._wire is None:
+            return None
+        unread, acked = self._wire.get_write_buffer_size(), None
+        if self._wire.get_extra_info("ssl_object") is not None:
+            acked = acknowledged(self._wire.get_extra_info("socket"))
+        if not unread and acked is None:
+            return None
+        return self._received, self._written - unread, acked or 0
 
     def overstays(self, now: float) -> bool:
         """Say whether a client is silent for longer than it may be."""

@@ -17,6 +17,7 @@ from docstore.http.admission import Admission
 from docstore.http.backend import Backend
 from docstore.http.slow_readers import LOOKS, SlowReaders
 from docstore.kafka.brokers import Brokers
+from docstore.kafka.config_pages import ConfigPages
 from docstore.kafka.connection import Connection
 from docstore.kafka.dispatch import Api, Call, Dispatch
 from docstore.kafka.fetch import FetchPages
@@ -28,6 +29,7 @@ from docstore.kafka.offsets import OffsetFinder
 from docstore.kafka.produce import ProducePages
 from docstore.kafka.sasl import AUTHENTICATE, HANDSHAKE, MECHANISM, Login
 from docstore.kafka.schemas import Fields
+from docstore.kafka.topics import TopicPages
 from docstore.model.limits import Limits
 from docstore.runtime.tls.accepting import Entrance, Strangers, TlsServer, listen
 
@@ -174,6 +176,8 @@ def _apis(backend: Backend) -> Sequence[Api]:
         *ProducePages(backend, brokers).apis(),
         *FetchPages(backend, brokers).apis(),
         *OffsetFinder(backend, brokers).apis(),
+        *TopicPages(backend).apis(),
+        *ConfigPages(backend).apis(),
     )
 
 

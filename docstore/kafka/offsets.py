@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
 from docstore.kafka.brokers import Brokers
+from docstore.kafka.configs import AHEAD_MS_MAX
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
-from docstore.kafka.produce import AHEAD_MS_MAX
 from docstore.kafka.schemas import Fields
 from docstore.model.streams_batch import KAFKA, body_of, header_of
 from docstore.runtime.streams_backend import StreamBackend

@@ -16,6 +16,7 @@ from docstore.errors import DocstoreError, TooLarge
 from docstore.http.backend import Backend
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.kafka.brokers import Brokers
+from docstore.kafka.configs import AHEAD_MS_MAX, HEAD_BYTES_MAX
 from docstore.kafka.dispatch import Api, Call, Later, Result
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
 from docstore.kafka.record_batches import BatchRefused, ClientBatch, checked
@@ -31,10 +32,6 @@ from docstore.wire.streams_messages import Produced
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 ACKS = {-1: "committed", 0: "leader", 1: "leader"}
 TIMEOUT_S_MAX = 60.0
-HEAD_BYTES_MAX = 1024
-"""Bytes by which a RecordBatch may exceed `batchBytesMax`: so a record of that size fits."""
-AHEAD_MS_MAX = 60_000
-"""Milliseconds by which the time of a record may be ahead of the node's clock."""
 
 Outcome = Produced | Problem
 

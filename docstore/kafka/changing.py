@@ -1,0 +1,72 @@
+"""Changes of topics for Kafka clients: the permission, the operation, and the line of the audit."""
+
+from typing import Any
+
+from docstore.errors import DocstoreError, Forbidden, Hidden
+from docstore.http.backend import Backend
+from docstore.http.noted import outcome_of
+from docstore.kafka.configs import ConfigRefused
+from docstore.kafka.dispatch import Call
+from docstore.kafka.errors import ErrorCode, code_of_error
+from docstore.model.operation import Answer, Operation, Verb
+from docstore.model.service import Refusal
+from docstore.runtime.audit import AUDIT
+from docstore.streams.requests import NoSuchTopic
+
+TIMEOUT_S_MAX = 60.0
+
+
+class Refused(Exception):
+    """A change that is refused; code: Kafka's, for the client."""
+
+    def __init__(self, code: ErrorCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+def refused(error: Exception) -> Refused:
+    """Return the refusal for an error of a change; raise errors that are none."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, ConfigRefused):
+        return Refused(ErrorCode.invalid_config, str(error))
+    if isinstance(error, Refusal):
+        return Refused(ErrorCode.invalid_request, error.detail)
+    if isinstance(error, Forbidden | Hidden):
+        return Refused(ErrorCode.topic_authorization_failed, str(error))
+    if isinstance(error, DocstoreError):
+        return Refused(code_of_error(error), str(error))
+    raise error
+
+
+async def change(
+    backend: Backend, call: Call, verb: Verb, link: str, timeout_s: float, **more: Any
+) -> Answer:
+    """Change the document of a topic; return the answer of a success.
+
+    Raises Refused, and Forbidden without the permission that HTTP asks for.
+    """
+    call.authority.insist("PUT" if verb == "POST" else verb, link)
+    operation = Operation(verb=verb, link=link, principal=call.authority.principal, **more)
+    answer = await backend.submit(operation, timeout_s)
+    AUDIT.note(
+        "change", outcome=outcome_of(answer.status),
+        user=call.authority.name, address=call.address, method=verb, path=link,
+        status=answer.status, protocol="kafka",
+    )  # fmt: skip
+    if answer.is_success:
+        return answer
+    if answer.code == "already-exists":
+        raise Refused(ErrorCode.topic_already_exists, answer.detail)
+    if answer.status == 404:
+        raise NoSuchTopic(answer.detail)
+    if answer.unknown:
+        raise Refused(ErrorCode.request_timed_out, answer.detail)
+    if answer.status >= 500:
+        raise Refused(ErrorCode.leader_not_available, answer.detail)
+    raise Refused(ErrorCode.invalid_request, answer.detail)
+
+
+def patience_s(call: Call) -> float:
+    """Return the timeout of a request in seconds, within bounds."""
+    return min(max(float(call.request.timeout), 0.001), TIMEOUT_S_MAX)
