@@ -202,9 +202,7 @@ async def test_unknown_places_are_refused(wire: Wire, topic: str) -> None:
 
 
 async def test_requests_without_acks_are_not_answered(wire: Wire, topic: str) -> None:
-    every = [
-        wire.send(PRODUCE, 7, **sent(topic, batch(b"a"), acks=acks)) for acks in (0, 1, 0, -1)
-    ]
+    every = [wire.send(PRODUCE, 7, **sent(topic, batch(b"a"), acks=acks)) for acks in (0, 1, 0, -1)]
     answers = [await wire.answer(PRODUCE, 7) for _ in range(2)]
     assert [correlation for correlation, _ in answers] == every[1::2]
     [here] = partitions(await wire.ask(FETCH, 11, **wanted(topic, 0)))

@@ -1,0 +1,150 @@
+"""On a node with an access file: SASL/PLAIN comes first, and each request needs its grant."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from kio.schema.errors import ErrorCode
+
+from docstore.client.local import LocalCluster
+from tests.docstore.access.tokens import digest
+from tests.docstore.kafka.test_records import (
+    EARLIEST,
+    FETCH,
+    PRODUCE,
+    batch,
+    offsets,
+    outcomes,
+    partitions,
+    sent,
+    wanted,
+)
+from tests.docstore.kafka.test_topics import DELETE_TOPICS, PATIENCE, create
+from tests.docstore.kafka.test_topics import wanted as topic_wanted
+from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected, topics
+
+METADATA, HANDSHAKE, AUTHENTICATE = 3, 17, 36
+AUTO = {"allow_auto_topic_creation": False}
+GRANTS: dict[str, dict[str, str]] = {
+    "admin": {"/": "admin"},
+    "writer": {"/core/streams/clicks": "write"},
+    "reader": {"/core/streams/clicks": "read"},
+    "nobody": {},
+}
+
+
+@pytest.fixture(scope="module")
+def group(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    lines = []
+    for name, grants in GRANTS.items():
+        lines += [f"[roles.{name}]", *(f'"{path}" = "{level}"' for path, level in grants.items())]
+        lines += [f"[users.{name}]", f'tokens = ["{digest(name)}"]', f'roles = ["{name}"]']
+    folder = tmp_path_factory.mktemp("access")
+    file, token = folder / "access.toml", folder / "token"
+    file.write_text("\n".join(lines))
+    token.write_text("admin")
+    token.chmod(0o600)
+    settings = (
+        "--kafka-listen", f"127.0.0.1:{port}", "--access-file", str(file),
+        "--token-file", str(token), "--audit-file", str(folder / "audit.log"),
+    )  # fmt: skip
+    with LocalCluster(1, directory=folder / "nodes", settings=settings, token="admin") as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def clicks(group: LocalCluster) -> str:
+    """The name of a topic for which users have grants."""
+    headers = {"Authorization": "Bearer admin"}
+    async with (
+        aiohttp.ClientSession(group.urls[0], headers=headers) as http,
+        http.post("/core/streams", json={"name": "clicks"}) as answer,
+    ):
+        assert answer.status in (201, 409)
+    return "clicks"
+
+
+async def login(wire: Wire, user: str, token: str) -> ErrorCode:
+    chosen = await wire.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    assert (chosen.error_code, tuple(chosen.mechanisms)) == (ErrorCode.none, ("PLAIN",))
+    said = b"\0".join((b"", user.encode(), token.encode()))
+    found = await wire.ask(AUTHENTICATE, 2, auth_bytes=said)
+    return ErrorCode(found.error_code)
+
+
+@pytest.fixture
+async def admin(clicks: str, port: int) -> AsyncIterator[Wire]:
+    async with connected(port) as wire:
+        assert await login(wire, "admin", "admin") == ErrorCode.none
+        async with asyncio.timeout(NOW_S):
+            while True:
+                found = await wire.ask(METADATA, 1, topics=topics(clicks))
+                if found.topics[0].partitions[0].error_code == ErrorCode.none:
+                    break
+        yield wire
+
+
+@pytest.mark.parametrize(
+    ("user", "token"),
+    [("admin", "writer"), ("nobody-known", "admin"), ("admin", ""), ("", "admin"), ("a\0b", "c")],
+)
+async def test_a_user_with_another_token_is_refused(wire: Wire, user: str, token: str) -> None:
+    assert await login(wire, user, token) == ErrorCode.sasl_authentication_failed
+    assert await wire.is_closed()
+
+
+async def test_requests_before_the_login_close_the_connection(wire: Wire, port: int) -> None:
+    fields = {"client_software_name": "wire", "client_software_version": "1"}
+    assert (await wire.ask(API_VERSIONS, 3, **fields)).error_code == ErrorCode.none
+    wire.send(METADATA, 1, topics=None)
+    assert await wire.is_closed()
+    async with connected(port) as other:
+        found = await other.ask(HANDSHAKE, 1, mechanism="GSSAPI")
+        assert found.error_code == ErrorCode.unsupported_sasl_mechanism
+        found = await other.ask(AUTHENTICATE, 1, auth_bytes=b"\0admin\0admin")
+        assert found.error_code == ErrorCode.illegal_sasl_state
+        assert await other.is_closed()
+    async with connected(port) as third:
+        third.writer.write((1 << 17).to_bytes(4, "big"))
+        assert await third.is_closed()
+
+
+async def test_a_user_reads_and_writes_what_its_grants_allow(
+    admin: Wire, clicks: str, port: int
+) -> None:
+    may: dict[str, Any] = {}
+    for user in GRANTS:
+        async with connected(port) as wire:
+            assert await login(wire, user, user) == ErrorCode.none
+            [(wrote, _)] = outcomes(await wire.ask(PRODUCE, 7, **sent(clicks, batch(b"a"))))
+            [read] = partitions(await wire.ask(FETCH, 11, **wanted(clicks, 0)))
+            [(found, _, _)] = await offsets(wire, 4, clicks, EARLIEST)
+            [one] = (await wire.ask(METADATA, 4, topics=topics(clicks), **AUTO)).topics
+            every = (await wire.ask(METADATA, 4, topics=None, **AUTO)).topics
+            made = await create(wire, 4, topic_wanted(f"of-{user}"))
+            gone = await wire.ask(DELETE_TOPICS, 3, topic_names=["of-admin"], **PATIENCE)
+            may[user] = (
+                wrote, read.error_code, bool(read.records), found, one.error_code, len(every) > 0,
+                made.topics[0].error_code, gone.responses[0].error_code,
+            )  # fmt: skip
+    none, no = ErrorCode.none, ErrorCode.topic_authorization_failed
+    assert may == {
+        "admin": (none, none, True, none, none, True, none, none),
+        "writer": (none, none, True, none, none, True, no, no),
+        "reader": (no, none, True, none, none, True, no, no),
+        "nobody": (no, no, False, no, no, False, no, no),
+    }
+
+
+async def test_changes_and_refusals_are_in_the_audit_log(
+    admin: Wire, group: LocalCluster, port: int
+) -> None:
+    await create(admin, 4, topic_wanted("audited"))
+    async with connected(port) as wire:
+        await login(wire, "admin", "wrong")
+    text = (group.directory.parent / "audit.log").read_text()
+    assert '"path": "/core/streams/audited"' in text
+    assert '"event": "login refused"' in text
+    assert "wrong" not in text
