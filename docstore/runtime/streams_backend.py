@@ -5,7 +5,7 @@ figures are safe to repeat and go to other nodes by `runtime/links/rpc.py`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.errors import Unavailable
@@ -37,6 +37,7 @@ AGAIN_S = 0.02
 FIGURES_S = 1.0
 """Seconds to wait for the figures of one leader."""
 NOT_YET = "not-committed-yet"
+STOPPING = Problem(503, "stopping", "this node stops: ask another one")
 NOT_SURE = frozenset({"no-leader", "not-leader"})
 """Codes of refused reads that may be retried at the next leader."""
 MAY_RETRY = NOT_SURE | {"undecided"}
@@ -152,7 +153,7 @@ class StreamBackend:
         while True:
             left_s = min(max(0.0, until - clock()), WAIT_AT_ONCE_S)
             once = self._fetch_once(link, wanted, left_s, give_up, refresh=refresh)
-            outcome = await (self._unless_ended(once) if left_s else once)
+            outcome = await (unless_ended(self._ends, once) if left_s else once) or STOPPING
             if of and (there := await self._incarnation(link, outcome, give_up)) not in ("", of):
                 return _recreated(of, there)
             if isinstance(outcome, Records):
@@ -182,16 +183,9 @@ class StreamBackend:
         first = wanted._replace(origin=("beginning", 0), bytes_max=1)
         wait_s = min(give_up - clock(), WAIT_AT_ONCE_S)
         once = self._fetch_once(link, first, wait_s, give_up, refresh=False)
-        outcome = await self._unless_ended(once)
-        if isinstance(outcome, Problem):  # The next fetch returns the problem.
+        outcome = await unless_ended(self._ends, once)
+        if not isinstance(outcome, Records):  # The next fetch returns the problem.
             await asyncio.sleep(AGAIN_S)
-
-    async def _unless_ended(
-        self, once: Coroutine[Any, Any, Records | Problem]
-    ) -> Records | Problem:
-        """Wait for an answer, but return 503 at once when this node stops."""
-        stopping = Problem(503, "stopping", "this node stops: ask another one")
-        return await unless_ended(self._ends, once) or stopping
 
     def end(self) -> None:
         """Answer the waiting fetches 503, so that their clients go to another node."""
