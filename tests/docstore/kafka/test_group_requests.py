@@ -24,11 +24,11 @@ async def topic(http: aiohttp.ClientSession) -> str:
 
 
 class Member:
-    """A consumer that is the only member of its group, and so its leader."""
+    """A member of a group."""
 
     def __init__(self, wire: Wire, group: str, version: int = 5) -> None:
         self.wire, self.group, self.version = wire, group, version
-        self.id, self.generation = "", -1
+        self.id, self.generation, self.is_leader = "", -1, False
 
     async def join(self, **more: Any) -> ErrorCode:
         asked = {
@@ -40,13 +40,18 @@ class Member:
         self.id, self.generation = found.member_id, found.generation_id
         if found.error_code == ErrorCode.member_id_required:
             return await self.join(**more)
-        assert not found.error_code or not found.members
+        self.is_leader = found.leader == found.member_id
         return ErrorCode(found.error_code)
 
-    async def sync(self, *partitions: str, key: int = SYNC) -> Any:
-        given = [Fields(member_id=self.id, assignment=assignment_of(partitions))]
+    async def sync(self, *partitions: str) -> Any:
+        """Give these partitions to this member, which is the leader."""
+        return await self.sync_with(
+            [Fields(member_id=self.id, assignment=assignment_of(partitions))]
+        )
+
+    async def sync_with(self, given: list[Fields]) -> Any:
         return await self.wire.ask(
-            key, min(self.version, 5), group_id=self.group, generation_id=self.generation,
+            SYNC, min(self.version, 5), group_id=self.group, generation_id=self.generation,
             member_id=self.id, group_instance_id=None, protocol_type="consumer",
             protocol_name="range", assignments=given,
         )  # fmt: skip
