@@ -26,7 +26,7 @@ generation. Where it is awkward:
 | no way to delete records, to reset offsets, to check rights   | errors are pushed instead        |
 
 `rd_kafka_mock_*` is "experimental": a wheel without it, or no wheel, and the tests are skipped
-with that as the reason. A real broker is used instead where DOCSTORE_KAFKA=host:port names one.
+with that as the reason. Those of `ledgers.py` are also played on docstore's own listener.
 """
 
 import ctypes

@@ -8,10 +8,11 @@ import pytest
 import pytest_asyncio
 
 from docstore.client import LocalCluster
+from docstore.client.local import claim_ports
 from tests.kafka.broker import Broker, library
 
 if TYPE_CHECKING:
-    from tests.kafka.ledgers import Ledger
+    from tests.kafka.ledgers import Ledger, Listener
 
 PARTITIONS = 4
 if importlib.util.find_spec("aiokafka") is None:
@@ -22,7 +23,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ledger" in metafunc.fixturenames:
         from tests.kafka.ledgers import LEDGERS
 
-        metafunc.parametrize("ledger", sorted(LEDGERS), indirect=True)
+        longer = {"listener": [pytest.mark.thorough]}
+        names = [pytest.param(each, marks=longer.get(each, [])) for each in sorted(LEDGERS)]
+        metafunc.parametrize("ledger", names, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +43,21 @@ def node() -> Iterator[str]:
     """The URL of a group of one node."""
     with LocalCluster(1) as nodes:
         yield nodes.urls[0]
+
+
+@pytest.fixture(scope="session")
+def listener() -> Iterator["Listener"]:
+    """A node that Kafka clients reach by a road."""
+    from tests.kafka.ledgers import Listener
+
+    with claim_ports() as claim:
+        advertised = claim.getsockname()[1] - 1
+        port = advertised - 1
+        settings = (
+            "--kafka-listen", f"127.0.0.1:{port}", "--kafka-advertise", f"127.0.0.1:{advertised}",
+        )  # fmt: skip
+        with LocalCluster(1, settings=settings) as nodes:
+            yield Listener(nodes.urls[0], port, advertised)
 
 
 @pytest_asyncio.fixture

@@ -6,14 +6,13 @@ LEDGERS: it is made for each test, and is a context in that test's loop.
 """
 
 import itertools
-import os
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from random import Random
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-import aiokafka.admin
+import aiohttp
 import pytest
 from aiokafka.errors import KafkaError
 
@@ -76,6 +75,14 @@ class Ledger(Protocol):
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_exception: object) -> None: ...
+
+
+class Listener(NamedTuple):
+    """A node of ours. port: for Kafka clients, which are told to use the port `advertised`."""
+
+    url: str
+    port: int
+    advertised: int
 
 
 class OnMock:
@@ -155,53 +162,31 @@ class OnMock:
         await self.road.__aexit__()
 
 
-class OnBroker:
-    """A real Kafka, named by DOCSTORE_KAFKA=host:port. Nobody can be cut off from it."""
+class OnListener(OnMock):
+    """Kafka, by a node of ours that listens for its clients; they reach it by the road."""
 
-    session_s, window_s = 6.0, 3.0
-    alone_s = 4.0 + 2 * session_s  # Its initial delay is 3 s, if nobody has set it.
-    shared_s = 2 * session_s
-    succession_s = 3 * session_s
+    alone_s = 0.5 + 3 * OnMock.window_s
 
-    def __init__(self, bootstrap: str, partitions: int) -> None:
-        self._bootstrap, self._partitions = bootstrap, partitions
-        self.name = f"docstore-test-{os.getpid()}-{next(_numbers)}"
-
-    def member(self, name: str, mode: str = "exclusive", **callbacks: Any) -> KafkaRole:
-        return KafkaRole(
-            self._bootstrap,
-            self.name,
-            topic=self.name,
-            roles=ROLES,
-            mode=mode,
-            session_s=self.session_s,
-            member=name,
-            **callbacks,
-        )
-
-    def cut(self, name: str) -> None:
-        pytest.skip("nobody can be cut off from a real broker")
-
-    kill = heal = cut
+    def __init__(self, listener: Listener, partitions: int) -> None:
+        self.name = f"roles-{next(_numbers)}"
+        self.road = Road("127.0.0.1", listener.port, listener.advertised)
+        self._url, self._partitions = listener.url, partitions
 
     def mute(self) -> None:
-        pytest.skip("a real broker answers")
+        self.road.is_muted = True
 
-    unmute = mute
+    def unmute(self) -> None:
+        self.road.is_muted = False
 
     async def __aenter__(self) -> Self:
-        topic = aiokafka.admin.NewTopic(self.name, self._partitions, 1)
-        admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
-        await admin.start()
-        await admin.create_topics([topic])
-        await admin.close()
+        asked = {"name": self.name, "partitions": self._partitions}
+        async with (
+            aiohttp.ClientSession(self._url) as http,
+            http.post("/core/streams", json=asked) as answer,
+        ):
+            assert answer.status == 201, await answer.text()
+        await self.road.__aenter__()
         return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
-        await admin.start()
-        await admin.delete_topics([self.name])
-        await admin.close()
 
 
 class OnNodes:
@@ -263,9 +248,6 @@ class OnNodes:
             await proxy.stop()
 
 
-REAL = os.environ.get("DOCSTORE_KAFKA", "")
-
-
 def on_mock(request: pytest.FixtureRequest, partitions: int) -> Ledger:
     return OnMock(request.getfixturevalue("broker"), partitions)
 
@@ -274,15 +256,13 @@ def on_nodes(request: pytest.FixtureRequest, partitions: int) -> Ledger:
     return OnNodes(request.getfixturevalue("node"), partitions)
 
 
-def on_broker(request: pytest.FixtureRequest, partitions: int) -> Ledger:
-    if not REAL:
-        pytest.skip("no DOCSTORE_KAFKA=host:port names a real broker")
-    return OnBroker(REAL, partitions)
+def on_listener(request: pytest.FixtureRequest, partitions: int) -> Ledger:
+    return OnListener(request.getfixturevalue("listener"), partitions)
 
 
 LEDGERS: dict[str, Callable[[pytest.FixtureRequest, int], Ledger]] = {
     "mock": on_mock,
     "native": on_nodes,
-    "real": on_broker,
+    "listener": on_listener,
 }
 """By name: how a ledger of so many partitions is made for a test."""

@@ -14,11 +14,17 @@ to them:
 """
 
 import asyncio
+import io
 import struct
 from collections import Counter
-from typing import Self
+from dataclasses import replace
+from typing import Any, Self
 
-JOIN_GROUP, SYNC_GROUP = 11, 14
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+COMMIT, JOIN_GROUP, SYNC_GROUP = 8, 11, 14
 LEADERS_WORD_WAITS_S = 0.5
 """At most: who has joined may have gone since."""
 
@@ -26,9 +32,14 @@ LEADERS_WORD_WAITS_S = 0.5
 class Road:
     """All connections of one test. Use it as a context, within the test's own loop."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """host, port: where the broker really is."""
+    def __init__(self, host: str, port: int, own_port: int = 0) -> None:
+        """host, port: where the broker really is. own_port: 0 for any free one."""
         self._host, self._port = host, port
+        self._own_port = own_port
+        self.is_muted = False
+        """Whether clients are told that their commits cannot be taken now."""
+        self._commits: dict[tuple[asyncio.StreamWriter, bytes], int] = {}
+        """(connection, number of a commit) -> the version of the request."""
         self._cut: set[str] = set()
         self._killed: set[str] = set()
         self._held: dict[str, asyncio.Event] = {}
@@ -69,7 +80,7 @@ class Road:
         self._held.pop(name).set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._own_port)
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -112,6 +123,8 @@ class Road:
             if name in self._killed:
                 return
             self.asked[name, _key_of(frame)] += 1
+            if _key_of(frame) == COMMIT:
+                self._commits[back, frame[8:12]] = int.from_bytes(frame[6:8])
             await self._order(name, frame)
             if name not in self._cut:
                 forth.write(frame)
@@ -135,9 +148,28 @@ class Road:
             if held := self._held.get(self._writers[back]):
                 await held.wait()
             if self._writers[back] not in self._cut:
-                back.write(frame)
+                version = self._commits.pop((back, frame[4:8]), None)
+                is_refused = version is not None and self.is_muted
+                back.write(_refused(frame, version or 0) if is_refused else frame)
                 await back.drain()
         back.close()
+
+
+def _refused(frame: bytes, version: int) -> bytes:
+    """Return the answer to a commit as that of a coordinator that cannot answer now."""
+    entity: Any = load_response_schema(COMMIT, version)
+    found, _ = entity_reader(entity)(frame, 8)
+    code = ErrorCode.coordinator_load_in_progress
+    topics = tuple(
+        replace(
+            topic, partitions=tuple(replace(each, error_code=code) for each in topic.partitions)
+        )
+        for topic in found.topics
+    )
+    out = io.BytesIO()
+    entity_writer(entity)(out, replace(found, topics=topics))
+    body = frame[4:8] + out.getvalue()
+    return struct.pack(">i", len(body)) + body
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -1,8 +1,12 @@
 """Groups of Kafka clients on three nodes: coordinators that move, are killed, or have no port."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
@@ -138,6 +142,15 @@ async def _kill_the_coordinator(nodes: Nodes, cluster: LocalCluster) -> None:
             assert [found[each].committed_offset for each in places] == [7, -1]
             shown = (await page(http, group, "/offsets"))["offsets"]
             assert [each["offset"] for each in shown] == [7, -1]
+            told = await asyncio.to_thread(_described, group, second.url)
+            assert [each["offset"] for each in told["offsets"]] == [7, -1]
+            assert [each[0] for each in told["members"]] == [leader.id]
+
+
+def _described(group: str, url: str) -> Any:
+    """Return what the command line shows of a group."""
+    command = ("-m", "docstore", "group", "describe", group, "--json", "--url", url)
+    return json.loads(subprocess.check_output([sys.executable, *command]))
 
 
 async def _two_members(
