@@ -72,7 +72,7 @@ class KafkaCoordinating:
             return
         for key in [*group.members, *group.pending]:
             self._deadlines.drop((known.link, key))
-        self._joins.forget(known.link)
+        self._joins.left(known.link)
         for each in group.members.values():
             for served in (each.joining, each.syncing):
                 if served is not None:

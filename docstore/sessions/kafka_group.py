@@ -72,8 +72,8 @@ class KafkaMember:
 
     @property
     def weight(self) -> int:
-        """Return the bytes of its metadata."""
-        return sum(len(each) for each in self.protocols.values())
+        """Return the bytes of its metadata and its assignment."""
+        return sum(map(len, self.protocols.values())) + len(self.assignment or b"")
 
 
 @dataclass(slots=True)

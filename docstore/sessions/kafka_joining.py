@@ -29,6 +29,8 @@ from docstore.sessions.kafka_messages import Code, JoinAsked, Leaving, SyncAsked
 FIRST_S = 0.5
 METADATA_MAX = 16 << 20
 """Bytes of the metadata of a group's members, all of which the leader gets in one answer."""
+NODE_MAX = 128 << 20
+"""Bytes of metadata and assignments that a node keeps for all groups."""
 CLIENT_MAX = 100
 """Characters of a client's name in the ids of its members."""
 
@@ -50,6 +52,9 @@ class Joins:
         self._change = change
         self._timed: dict[str, KafkaGroup] = {}
         """Groups in a phase that ends by time."""
+        self._weights: dict[str, int] = {}
+        """Group -> bytes of its metadata and assignments."""
+        self._weight = 0
 
     # Joins
 
@@ -85,11 +90,13 @@ class Joins:
 
     def _has_room(self, group: KafkaGroup, join: JoinAsked, former: str) -> bool:
         others = [each for name, each in group.members.items() if name != former]
-        size = sum(each.weight for each in others) + sum(len(each) for _, each in join.protocols)
+        own = sum(len(each) for _, each in join.protocols)
+        size = sum(each.weight for each in others) + own
         texts = (join.instance, join.host, join.type, *(name for name, _ in join.protocols))
         return (
             len(others) + len(group.pending) - (join.member in group.pending) < MEMBERS_MAX
             and size <= METADATA_MAX
+            and self._weight + own <= NODE_MAX
             and all(len(each) <= TEXT_MAX for each in texts)
         )
 
@@ -178,7 +185,13 @@ class Joins:
     def _park(self, served: Served, group: KafkaGroup, member: KafkaMember) -> None:
         refuse_waiting(member, Code.REBALANCING)
         member.joining = served
+        self._weigh(group)
         self._deadlines.grant((group.known.link, member.id), member.session_s)
+
+    def _weigh(self, group: KafkaGroup) -> None:
+        link, weight = group.known.link, sum(each.weight for each in group.members.values())
+        self._weight += weight - self._weights.get(link, 0)
+        self._weights[link] = weight
 
     # Phases
 
@@ -213,6 +226,7 @@ class Joins:
             self._deadlines.grant((group.known.link, each.id), each.session_s)
             assert served is not None
             answer(served, "", **group.joined(each))
+        self._weigh(group)
 
     def _empty(self, group: KafkaGroup) -> None:
         group.phase, group.leader, group.protocol = EMPTY, "", ""
@@ -233,6 +247,8 @@ class Joins:
             group.protocol,
         ):
             fault = Code.OTHER_PROTOCOL
+        elif not fault and self._weight + sum(map(len, sync.assignments.values())) > NODE_MAX:
+            fault = Code.GROUP_FULL
         if fault or group.phase is PREPARING:
             answer(served, fault or Code.REBALANCING)
             return
@@ -270,14 +286,19 @@ class Joins:
                 return
             group.phase = STABLE
             self.forget(group.known.link)
+            self._assign(group, sync)
             for each in group.members.values():
-                each.assignment = sync.assignments.get(each.id, b"")
                 self._deadlines.renew((group.known.link, each.id))
                 if each.syncing is not None:
                     answer(each.syncing, "", **_assigned(group, each))
                     each.syncing = None
 
         self._change(group, Change(make, then))
+
+    def _assign(self, group: KafkaGroup, sync: SyncAsked) -> None:
+        for each in group.members.values():
+            each.assignment = sync.assignments.get(each.id, b"")
+        self._weigh(group)
 
     # Ends
 
@@ -322,6 +343,11 @@ class Joins:
             else:
                 self._time(group, group.rebalance_s)  # The update is not decided yet.
 
+    def left(self, link: str) -> None:
+        """Drop a group of which this node is the coordinator no more."""
+        self.forget(link)
+        self._weight -= self._weights.pop(link, 0)
+
     def forget(self, link: str) -> None:
         """Drop the end of a group's phase."""
         self._timed.pop(link, None)
@@ -332,6 +358,7 @@ class Joins:
 
     def _remove(self, group: KafkaGroup, name: str) -> None:
         member = group.members.pop(name)
+        self._weigh(group)
         self._deadlines.drop((group.known.link, name))
         refuse_waiting(member, Code.UNKNOWN_MEMBER)
 

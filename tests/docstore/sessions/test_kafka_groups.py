@@ -9,6 +9,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import Refusal
 from docstore.services.group_document import MEMBERS_MAX, GroupState, MemberDetails, group_of
 from docstore.services.groups import why_not
+from docstore.sessions import kafka_joining
 from docstore.sessions.group_messages import Join
 from docstore.sessions.kafka_joining import METADATA_MAX
 from tests.docstore.sessions.kafka_talk import LINK, RANGE, KafkaTalk
@@ -373,6 +374,19 @@ def test_times_members_and_metadata_are_bounded() -> None:
     for _ in range(MEMBERS_MAX):
         talk.ask_join(needs_id=True)
     assert talk.code(talk.ask_join(needs_id=True)) == "group-full"
+
+
+def test_what_a_node_keeps_for_all_groups_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_joining, "NODE_MAX", 40)
+    talk = KafkaTalk()
+    call = talk.ask_join(protocols=(("range", b"x" * 10),))
+    assert talk.code(talk.ask_join(protocols=(("range", b"x" * 31),))) == "group-full"
+    talk.nodes.run(0.6)
+    joined = talk.answer(call)
+    shares = {"t/0": joined["member"]}
+    assert talk.code(talk.ask_sync(joined, shares)) == "", "10 bytes, and its name"
+    talk.leave(joined["member"])
+    assert talk.is_waiting(talk.ask_join(protocols=(("range", b"x" * 31),)))
 
 
 def test_a_document_with_kafka_members_is_read_as_written() -> None:
