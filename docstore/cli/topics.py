@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from docstore.cli.completing import names
+from docstore.cli.completing import names, words
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
@@ -39,6 +39,13 @@ RetentionMs = Annotated[
 ]
 RetentionBytes = Annotated[
     str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
+]
+Compression = Annotated[
+    str,
+    typer.Option(
+        help="How leaders compress batches: none, or zstd.",
+        autocompletion=words("none", "zstd"),
+    ),
 ]
 
 _AMOUNT = re.compile(r"([0-9]+)([a-zA-Z]*)\Z")
@@ -79,6 +86,7 @@ def create(
     min_in_sync: MinInSync = None,
     retention: RetentionMs = "7d",
     retention_bytes: RetentionBytes = "0",
+    compression: Compression = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -88,6 +96,8 @@ def create(
         "partitions": partitions,
         "retention": _retention(retention, retention_bytes),
     }
+    if compression:
+        asked["compression"] = compression
     if replicas is not None:
         asked["replicationFactor"] = replicas
     if min_in_sync is not None:
@@ -142,12 +152,16 @@ def alter(
     min_in_sync: MinInSync = None,
     retention: RetentionMs = "",
     retention_bytes: RetentionBytes = "",
+    compression: Compression = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
     """Change the settings of a topic, or give it more partitions."""
     kept = _retention(retention, retention_bytes)
-    given = {"partitions": partitions, "minInSync": min_in_sync, "retention": kept or None}
+    given = {
+        "partitions": partitions, "minInSync": min_in_sync, "retention": kept or None,
+        "compression": compression or None,
+    }  # fmt: skip
     asked = {member: value for member, value in given.items() if value is not None}
     if not asked:
         raise typer.BadParameter("give a setting to change, such as --retention 7d")

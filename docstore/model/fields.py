@@ -1,5 +1,6 @@
 """Strict parser of a JSON object: members have types and bounds, and unknown ones are errors."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from docstore.model.service import Refusal, State
@@ -42,6 +43,13 @@ class Fields:
         if not isinstance(value, str):
             raise self._wrong(name, value, "a string")
         return value
+
+    def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
+        """Take one of some texts."""
+        value = self._left.pop(name, default)
+        if value not in choices:
+            raise self._wrong(name, value, f"one of {', '.join(choices)}")
+        return str(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self._left.pop(name, None)

@@ -5,15 +5,17 @@ request of an idempotent producer becomes a batch of its own. The leader sends a
 followers while its own disk stores it.
 """
 
-from docstore.model.streams_batch import KAFKA, BatchHeader, seal
+from docstore.model.streams_batch import KAFKA, BatchHeader, header_of, seal
 from docstore.streams.catchup import FollowerCatchUp
 from docstore.streams.confirming import EpochCheck
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.fetching import Fetching
+from docstore.streams.forms import seal_compressed
 from docstore.streams.in_sync import InSync
 from docstore.streams.leading import Leading, PendingAppend
 from docstore.streams.purgatory import Purgatory
+from docstore.streams.replica_set import COMPRESSIONS
 
 
 class Appending:
@@ -147,8 +149,10 @@ class Appending:
         header = BatchHeader(
             base, records, leading.epoch, now_us, now_us, name, epoch, sequence, group[0].flags, 0
         )
-        raw = seal(log.place, header, b"".join([pending.body for pending in group]))
-        log.extend([(header._replace(size=len(raw)), raw)])
+        is_packed = leading.compression != COMPRESSIONS[0] and not header.flags & KAFKA
+        sealed = seal_compressed if is_packed else seal
+        raw = sealed(log.place, header, b"".join([pending.body for pending in group]))
+        log.extend([(header_of(raw), raw)])
         self._disk.append(log, [raw])
         core.counters["appended_batches"] += 1
         core.counters["appended_records"] += records

@@ -20,6 +20,9 @@ from docstore.streams import codecs
 from docstore.streams.kafka_records import kafka_records
 from docstore.streams.records import Record, sparse, unpacked, unpacked_sparse
 
+COMPRESSED_BYTES_MIN = 256
+"""Size from which compression makes the records of a body smaller, and not only slower."""
+
 
 def records_of(header: BatchHeader, raw: bytes) -> Iterator[tuple[int, Record]]:
     """Yield (offset, record) for each record of a batch."""
@@ -42,7 +45,7 @@ def plain_body(header: BatchHeader, raw: bytes) -> bytes:
 
 def seal_compressed(place: bytes, header: BatchHeader, body: bytes) -> bytes:
     """Return the batch of these packed records, compressed if that makes it smaller."""
-    small = codecs.compressed(body)
+    small = codecs.compressed(body) if len(body) >= COMPRESSED_BYTES_MIN else body
     if len(small) >= len(body):
         return seal(place, header, body)
     return seal(place, header._replace(flags=header.flags | ZSTD), small)

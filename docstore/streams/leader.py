@@ -78,6 +78,7 @@ class Leader:
             least=found.min_in_sync,
             max_lag_ms=found.max_lag_ms,
             max_lag_records=found.max_lag_records,
+            compression=found.compression,
             followers={},
         )
         self.place(leading, found)
@@ -90,6 +91,7 @@ class Leader:
         leading.recorded, leading.eligible = found.lrs, found.elr
         leading.least = found.min_in_sync
         leading.max_lag_ms, leading.max_lag_records = found.max_lag_ms, found.max_lag_records
+        leading.compression = found.compression
         named = [node for node in (*found.replicas, *found.adding) if node != core.me]
         for node in named:
             if node not in leading.followers:

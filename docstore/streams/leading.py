@@ -96,6 +96,7 @@ class Leading:
     """min.insync: records are committed only while the live replica set has this many."""
     max_lag_ms: int
     max_lag_records: int
+    compression: str
     followers: dict[str, FollowerState]
     changing: tuple[Copy, ...] | None = None
     """Live replica set of an update whose fate is unknown; None when there is none."""

@@ -288,4 +288,5 @@ def with_settings(found: ReplicaSet, topic: Topic) -> ReplicaSet:
         min_in_sync=topic.min_in_sync,
         max_lag_ms=topic.max_lag_ms,
         max_lag_records=topic.max_lag_records,
+        compression=topic.compression,
     )

@@ -31,6 +31,8 @@ LAG_MS = (100, 86_400_000)
 LAG_RECORDS = (0, 1 << 40)
 """Least and greatest lag that a topic may allow."""
 EPOCH_MAX = 1 << 62
+COMPRESSIONS = ("none", "zstd")
+"""Codecs by which a leader compresses batches that are not compressed by their producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class ReplicaSet:
     max_lag_ms: int = 2_000
     max_lag_records: int = 0
     """Greatest lag of a member of `lrs`; 0 for no bound."""
+    compression: str = COMPRESSIONS[0]
     unclean: int = 0
     """Epoch of the last election that may have lost committed records; 0 for none."""
     resolution: Resolution = Resolution.OFFLINE
@@ -78,6 +81,7 @@ class ReplicaSet:
                 "elr": self.elr,
                 "minInSync": self.min_in_sync,
                 "maxLag": {"ms": self.max_lag_ms, "records": self.max_lag_records},
+                "compression": self.compression,
                 "unclean": self.unclean,
                 "resolution": self.resolution,
             }
@@ -102,6 +106,7 @@ def replica_set_of(state: State) -> ReplicaSet:
         min_in_sync=fields.whole("minInSync", 1, REPLICAS_MAX),
         max_lag_ms=lag.whole("ms", *LAG_MS),
         max_lag_records=lag.whole("records", *LAG_RECORDS),
+        compression=fields.choice("compression", COMPRESSIONS, default=COMPRESSIONS[0]),
         unclean=fields.whole("unclean", 0, EPOCH_MAX),
         resolution=_resolution(fields.text("resolution")),
     )

@@ -15,7 +15,7 @@ from docstore.model.fields import Fields
 from docstore.model.paths import SUFFIXES, canonical_link
 from docstore.model.service import Refusal, ServiceOptions, State
 from docstore.model.settings import quoted
-from docstore.streams.replica_set import LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
+from docstore.streams.replica_set import COMPRESSIONS, LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
 
 FORMAT = 1
 NAME_BYTES_MAX = 255
@@ -26,7 +26,7 @@ BATCH_BYTES = (1 << 10, 1 << 20)
 """Least and greatest bound of a batch; the greatest is the default."""
 RETENTION_MS = 7 * 86_400_000
 NO_BOUND_MAX = 1 << 62
-CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "unclean"})
+CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "compression", "unclean"})
 """Fields that a client may change."""
 
 
@@ -59,6 +59,7 @@ class Topic:
     max_lag_records: int = 0
     """Greatest lag of a replica that is in step; 0 for no bound."""
     batch_bytes_max: int = BATCH_BYTES[1]
+    compression: str = COMPRESSIONS[0]
     unclean: bool = False
     """Whether a replica that lacks committed records may lead when no other can."""
     resolution: Provision = Provision.PENDING
@@ -80,6 +81,7 @@ class Topic:
             "retention": {"ms": self.retention_ms, "bytes": self.retention_bytes},
             "maxLag": {"ms": self.max_lag_ms, "records": self.max_lag_records},
             "batchBytesMax": self.batch_bytes_max,
+            "compression": self.compression,
             "unclean": self.unclean,
             "resolution": str(self.resolution),
         }
@@ -177,6 +179,7 @@ def _topic(
         max_lag_ms=lag.whole("ms", *LAG_MS, default=2_000),
         max_lag_records=lag.whole("records", *LAG_RECORDS, default=0),
         batch_bytes_max=fields.whole("batchBytesMax", *BATCH_BYTES, default=BATCH_BYTES[1]),
+        compression=fields.choice("compression", COMPRESSIONS, default=COMPRESSIONS[0]),
         unclean=fields.flag("unclean", default=False),
         resolution=resolution,
     )
@@ -191,9 +194,12 @@ def check_change(asked: State) -> None:
         raise Refusal(f"`{name}` of a topic cannot be changed: leave it out", status=400)
 
 
-def _of_partitions(topic: Topic) -> tuple[int, ...]:
+def _of_partitions(topic: Topic) -> tuple[int | str, ...]:
     """Return the settings that partitions' documents repeat, and the number of partitions."""
-    return (topic.partitions, topic.min_in_sync, topic.max_lag_ms, topic.max_lag_records)
+    return (
+        topic.partitions, topic.min_in_sync, topic.max_lag_ms, topic.max_lag_records,
+        topic.compression,
+    )  # fmt: skip
 
 
 class TopicService:

@@ -23,7 +23,7 @@ from docstore.streams.replica_set import (
 ONLINE = ReplicaSet(
     incarnation="0190", replicas=("n1", "n2", "n3"), adding=("n3",), leaving=("n2",), epoch=7,
     leader="n1", lrs=(("n1", "c1"), ("n2", "c2")), elr=(), min_in_sync=2, max_lag_ms=500,
-    max_lag_records=90, unclean=3, resolution=Resolution.ONLINE,
+    max_lag_records=90, compression="zstd", unclean=3, resolution=Resolution.ONLINE,
 )  # fmt: skip
 ELECTION = replace(ONLINE, epoch=8, leader="", resolution=Resolution.ELECTION)
 FOUND = replace(ELECTION, candidate="n2", resolution=Resolution.CANDIDATE_FOUND)
@@ -40,7 +40,8 @@ def test_the_document_has_the_names_of_the_house() -> None:
         "format": 1, "incarnation": "0190", "replicas": ["n1", "n2", "n3"], "preferred": "n1",
         "adding": ["n3"], "leaving": ["n2"], "epoch": 7, "leader": "n1", "candidate": "",
         "lrs": [["n1", "c1"], ["n2", "c2"]], "elr": [], "minInSync": 2,
-        "maxLag": {"ms": 500, "records": 90}, "unclean": 3, "resolution": "Online",
+        "maxLag": {"ms": 500, "records": 90}, "compression": "zstd", "unclean": 3,
+        "resolution": "Online",
     }  # fmt: skip
 
 
@@ -79,6 +80,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"maxLag": {"ms": 500}}, "maxLag.records"),
     ({"maxLag": {"ms": 500, "records": 0, "bytes": 1}}, "maxLag.bytes"),
     ({"maxLag": 5}, "maxLag"),
+    ({"compression": "lz4"}, "compression"),
     ({"unclean": 8}, "unclean"),
     ({"leo": 5}, "no member 'leo'"),
 ]

@@ -19,12 +19,13 @@ from docstore.streams.topic import (
 WHOLE = Topic(
     name="flights", incarnation="0190", partitions=6, replication_factor=3, min_in_sync=1,
     retention_ms=0, retention_bytes=5, max_lag_ms=300, max_lag_records=7, batch_bytes_max=4096,
+    compression="zstd",
     unclean=True, resolution=Provision.PROVISIONED,
 )  # fmt: skip
 ASKED = {
     "name": "flights", "partitions": 6, "replicationFactor": 3, "minInSync": 1,
     "retention": {"ms": 0, "bytes": 5}, "maxLag": {"ms": 300, "records": 7},
-    "batchBytesMax": 4096, "unclean": True,
+    "batchBytesMax": 4096, "compression": "zstd", "unclean": True,
 }  # fmt: skip
 
 
@@ -75,6 +76,8 @@ def test_a_client_may_ask_for_all_of_it() -> None:
         ({"maxLag": {"bytes": 1}}, "maxLag.bytes"),
         ({"batchBytesMax": (1 << 20) + 1}, "batchBytesMax"),
         ({"batchBytesMax": 100}, "batchBytesMax"),
+        ({"compression": "lz4"}, "compression must be one of none, zstd; got"),
+        ({"compression": True}, "compression must be one of none, zstd; got"),
         ({"unclean": "yes"}, "unclean"),
         ({"incarnation": "x"}, "no member 'incarnation'"),
         ({"resolution": "provisioned"}, "no member 'resolution'"),
@@ -173,7 +176,14 @@ def test_a_setting_that_is_taken_away_is_again_what_it_was_unasked() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"partitions": 9}, {"minInSync": 2}, {"maxLag": {"ms": 500}}, {"maxLag": None}]
+    "change",
+    [
+        {"partitions": 9},
+        {"minInSync": 2},
+        {"maxLag": {"ms": 500}},
+        {"maxLag": None},
+        {"compression": "none"},
+    ],
 )
 def test_what_concerns_partitions_is_pending_until_it_is_provisioned(
     change: dict[str, Any],
