@@ -19,6 +19,7 @@ from docstore.http.slow_readers import LOOKS, SlowReaders
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.config_pages import ConfigPages
 from docstore.kafka.connection import Connection
+from docstore.kafka.deleting import DeletePages
 from docstore.kafka.dispatch import Api, Call, Dispatch
 from docstore.kafka.fetch import FetchPages
 from docstore.kafka.group_admin import GroupAdmin
@@ -176,6 +177,7 @@ def _apis(backend: Backend) -> Sequence[Api]:
         *ProducePages(backend, brokers).apis(),
         *FetchPages(backend, brokers).apis(),
         *OffsetFinder(backend, brokers).apis(),
+        *DeletePages(backend, brokers).apis(),
         *TopicPages(backend).apis(),
         *ConfigPages(backend).apis(),
     )

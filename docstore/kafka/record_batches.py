@@ -29,7 +29,6 @@ RECORDS_MAX = 100_000
 """Greatest number of records in a client's batch."""
 LARGE_BYTES = 1 << 16
 """Size from which a record is read carefully, as it could have a million headers."""
-LEADER_EPOCH_MAX = (1 << 31) - 1
 
 _PLACE = struct.Struct(">qii")
 _CRC, _LAST, _TIME = struct.Struct(">I"), struct.Struct(">i"), struct.Struct(">q")
@@ -39,7 +38,7 @@ _ATTRIBUTES_AT = struct.calcsize(">qiibI")
 _LAST_AT = struct.calcsize(">qiibIh")
 _LAST_MS_AT = struct.calcsize(">qiibIhiq")
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 8, 16, 32
-_NO_ID = -1
+_NO_ID = _NO_EPOCH = -1
 _NO_BOUND = 1 << 62
 
 
@@ -198,9 +197,9 @@ def _resummed(raw: bytes) -> bytes:
 def for_clients(header: BatchHeader, raw: bytes) -> bytes:
     """Return a batch of any form as Kafka's clients read it."""
     body = body_of(raw) if header.flags & KAFKA else _built(header, raw)
-    # Kafka's checksum leaves out these three fields.
-    leader_epoch = min(header.epoch, LEADER_EPOCH_MAX)
-    return _PLACE.pack(header.base, len(body) - _SIZED_AT, leader_epoch) + body[_MAGIC_AT:]
+    # Kafka's checksum leaves out these three fields. Without an epoch, as in the metadata, clients
+    # do not compare their position with the leader's log.
+    return _PLACE.pack(header.base, len(body) - _SIZED_AT, _NO_EPOCH) + body[_MAGIC_AT:]
 
 
 def _built(header: BatchHeader, raw: bytes) -> bytes:

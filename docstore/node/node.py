@@ -142,8 +142,8 @@ class Node:
         if self._spans is not None:
             stack.push_async_callback(self._spans.stop)
         self._faces = Faces(parts, backend, self._spans)
-        await self._faces.start()
         stack.push_async_callback(self._stop_faces, self._faces)
+        await self._faces.start()
         stack.push_async_callback(parts.lookup.stop)
         parts.lookup.look_for(parts.founding.others())
         founder = asyncio.get_running_loop().create_task(self._join_group(recovered))

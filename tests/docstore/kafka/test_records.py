@@ -15,6 +15,7 @@ from tests.docstore.http.streams.asking import created, posted, read
 from tests.docstore.kafka.wire import NOW_S, Fields, Wire, connected
 
 PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID, METADATA = 0, 1, 2, 22, 3
+DELETE_RECORDS = 21
 LATEST, EARLIEST = -1, -2
 NO_PRODUCER = (-1, -1, -1)
 
@@ -263,3 +264,26 @@ async def test_offsets_are_found_by_place_and_by_time(wire: Wire, topic: str, ve
         (0, -1, 0), (0, -1, 4), (0, now - 90_000, 0), (0, now - 5, 2), (0, now - 5, 2), (0, -1, -1),
     ]  # fmt: skip
     assert found[6][0] == ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_records_are_deleted_below_an_offset(wire: Wire, topic: str, version: int) -> None:
+    for _ in range(4):
+        await wire.ask(PRODUCE, 7, **sent(topic, batch(b"a")))
+
+    async def delete(partition: int, before: int) -> tuple[ErrorCode, int]:
+        asked = Fields(partition_index=partition, offset=before)
+        found = await wire.ask(
+            DELETE_RECORDS, version, topics=[Fields(name=topic, partitions=[asked])],
+            timeout=timedelta(seconds=5),
+        )  # fmt: skip
+        [result] = found.topics[0].partitions
+        return ErrorCode(result.error_code), result.low_watermark
+
+    assert await delete(0, 3) == (ErrorCode.none, 3)
+    assert await offsets(wire, 4, topic, EARLIEST) == [(0, -1, 3)]
+    [here] = partitions(await wire.ask(FETCH, 11, **wanted(topic, 2)))
+    assert here.error_code == ErrorCode.offset_out_of_range
+    assert await delete(0, 9) == (ErrorCode.offset_out_of_range, -1)
+    assert await delete(7, 1) == (ErrorCode.unknown_topic_or_partition, -1)
+    assert await delete(0, -1) == (ErrorCode.none, 4)

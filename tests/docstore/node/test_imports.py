@@ -23,6 +23,10 @@ NOT_NEEDED = (
     "pygments",
     "rich",
     "pyarrow",
+    "aiokafka",
+    "crc32c",
+    "docstore.kafka",
+    "kio",
 )
 
 

@@ -1,8 +1,11 @@
 """Who reads a partition, and waits."""
 
-from docstore.streams.effects import Records
-from docstore.streams.events import FetchAsked
+from docstore.streams.effects import News, Records
+from docstore.streams.events import FetchAsked, NewsAsked
+from docstore.streams.replica_set import partition_link
 from tests.docstore.streams.group import LINK, Group
+
+OTHER = partition_link("t", 1)
 
 
 def test_who_waits_at_a_follower_is_answered_once_it_knows_of_a_record() -> None:
@@ -21,3 +24,63 @@ def test_who_waits_at_a_follower_is_answered_once_it_knows_of_a_record() -> None
     found = group.outcomes[9]
     assert isinstance(found, Records)
     assert (found.offset, found.until, len(found.batches)) == (0, 1, 1)
+
+
+def led() -> Group:
+    group = Group()
+    group.create()
+    group.run(1.0)
+    return group
+
+
+def test_who_waits_for_news_is_answered_when_a_record_is_committed() -> None:
+    group = led()
+    leader, deadline = group.document.leader, group.now + 10
+    group.feed(leader, NewsAsked(9, [(LINK, 0)], deadline))
+    group.feed(leader, NewsAsked(10, [(LINK, 1)], deadline))
+    for follower in "abc".replace(leader, ""):
+        group.hold_disk(follower)
+    group.produce("1", at=leader)
+    group.run(0.1)
+    assert group.leading().log.end == 1
+    assert not {9, 10} & group.outcomes.keys()  # It is not committed.
+    for follower in "abc".replace(leader, ""):
+        group.release_disk(follower)
+    group.run(0.5)
+    assert group.outcomes[9] == News()
+    assert 10 not in group.outcomes
+    group.produce("2")
+    group.run(0.5)
+    assert group.outcomes[10] == News()
+    group.feed(leader, NewsAsked(11, [(LINK, 1)], deadline))
+    assert group.outcomes[11] == News()
+
+
+def test_who_waits_for_news_is_answered_at_its_deadline() -> None:
+    group = led()
+    leader = group.document.leader
+    group.feed(leader, NewsAsked(9, [(LINK, 0)], group.now + 1.0))
+    group.run(0.9)
+    assert 9 not in group.outcomes
+    group.run(0.2)
+    assert group.outcomes[9] == News()
+    group.produce("1")
+    group.run(0.1)
+    machine = group.machines[leader]
+    assert not machine.fetching.news._waiting
+
+
+def test_who_waits_for_news_is_answered_by_a_node_that_leads_no_more() -> None:
+    group = led()
+    leader, deadline = group.document.leader, group.now + 10
+    follower = "abc".replace(leader, "")[0]
+    group.feed(follower, NewsAsked(8, [(LINK, 0)], deadline))
+    assert group.outcomes[8] == News()
+    group.feed(leader, NewsAsked(9, [(LINK, 0), (OTHER, 0)], deadline))
+    assert group.outcomes[9] == News()  # There is no such partition here.
+    group.feed(leader, NewsAsked(10, [(LINK, 0)], deadline))
+    assert 10 not in group.outcomes
+    group.drain(leader)
+    group.run(3.0)
+    assert group.document.leader != leader
+    assert group.outcomes[10] == News()
