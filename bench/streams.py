@@ -12,6 +12,8 @@ not judged.
 
 import argparse
 import asyncio
+import io
+import json
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -55,7 +57,7 @@ class Plan:
 
 LONG = Plan(rounds=3, seconds=8, kills=50, stops=10, idle_s=30)
 SHORT = Plan(rounds=1, seconds=4, kills=5, stops=2, idle_s=30)
-PARTS = ("load", "documents", "idle", "failover")
+PARTS = ("load", "documents", "idle", "failover", "compression")
 
 
 @dataclass
@@ -65,6 +67,8 @@ class Run:
     plan: Plan
     scratch: Path
     nats: str
+    values: list[bytes]
+    """Real values, for `compression`."""
     figures: streams_report.Figures = field(default_factory=dict)
     opened: int = 0
 
@@ -192,6 +196,26 @@ async def failover(run: Run) -> None:
             run.note("docstore", "stopped", s=max(waits_s))
 
 
+async def compression(run: Run) -> None:
+    """Measure a plain topic and a compressed one in turn, with real values."""
+    for codec in ("none", "zstd") * run.plan.rounds:
+        ports, directory = run.place(codec)
+        async with Topics(ports, directory, 100, compression=codec, values=run.values) as nodes:
+            writers = [await nodes.writer(number, BATCH) for number in range(BATCHING)]
+            async with run.flow(codec, "batches", nodes) as found:
+                found.append(await keep_busy(writers, run.plan.seconds))
+            ends = await nodes.ends()
+            for row, media in (("fetch", BATCHES), ("fetch_lines", NDJSON)):
+                readers = [await nodes.reader(number, 0, media) for number in range(PARTITIONS)]
+                each = min(*ends, LINES_MOST // PARTITIONS)
+                async with run.flow(codec, row, nodes) as found:
+                    found.append(await fetch(readers, each))
+                received = sum(reader.caller.received for reader in readers)
+                run.note(codec, f"{row} wire", bytes=received / found[0].things)
+        stored = sum(each.stat().st_size for each in directory.rglob("streams.db"))
+        run.note(codec, "disk", bytes=stored / MEMBERS / sum(ends))
+
+
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
@@ -202,6 +226,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stops", type=int)
     parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
     parser.add_argument("--alone", action="store_true", help="without JetStream")
+    parser.add_argument(
+        "--values", type=argparse.FileType(), default=io.StringIO("[]"),
+        help="file with a JSON array, for `compression`",
+    )  # fmt: skip
     parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
     parser.add_argument("--name", default="streams", help="of the file under bench/results/")
     options = parser.parse_args()
@@ -236,14 +264,16 @@ async def measure(options: argparse.Namespace) -> bool:
         idle_s=default.idle_s,
     )
     parts = options.only.split(",")
+    values = [json.dumps(each).encode() for each in json.load(options.values)]
     with machine.scratch(options.dir) as scratch:
         nats = nats_server(alone=options.alone or "load" not in parts)
         facts = await machine.facts(options.dir)
         if nats:
             facts["nats-server"] = await machine.version(r" v(\S+)", nats, "--version")
-        run = Run(plan, scratch, nats)
-        for part, work in zip(PARTS, (load, documents, idle, failover), strict=True):
-            if part in parts:
+        run = Run(plan, scratch, nats, values)
+        works = (load, documents, idle, failover, compression)
+        for part, work in zip(PARTS, works, strict=True):
+            if part in parts and (values or work is not compression):
                 print(part, flush=True)
                 await work(run)
     now = datetime.now(UTC)

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -36,6 +36,8 @@ class HttpCaller(Caller):
 
     def __init__(self) -> None:
         super().__init__()
+        self.received = 0
+        """Bytes of all answers."""
         self.head = b""
         self._begun = b""
         self._body_bytes = 0
@@ -43,6 +45,7 @@ class HttpCaller(Caller):
 
     def data_received(self, data: bytes) -> None:
         """Note an answer once all of it is here."""
+        self.received += len(data)
         if self._body_bytes:
             self._body_bytes -= len(data)
         else:
@@ -83,11 +86,20 @@ class Topics(Docstores, Failing):
     """docstore with its defaults, fresh data, some documents, and a topic."""
 
     def __init__(
-        self, ports: list[int], directory: Path, count: int, *, partitions: int = PARTITIONS
+        self,
+        ports: list[int],
+        directory: Path,
+        count: int,
+        *,
+        partitions: int = PARTITIONS,
+        compression: str = "none",
+        values: Sequence[bytes] = (),
     ) -> None:
-        """count: of the documents. partitions: 0 for no topic."""
+        """count: of the documents. partitions: 0 for no topic. values: of the records, if any."""
         super().__init__(ports, directory, count, turn=0)
         self.partitions = partitions
+        self.compression = compression
+        self._values = values
         self.topic = ""
         self.leaders: list[str] = []
         self.callers: list[HttpCaller] = []
@@ -106,7 +118,10 @@ class Topics(Docstores, Failing):
 
     async def create(self, name: str, partitions: int) -> None:
         """Create a topic, and wait until all its partitions are led and followed."""
-        topic = {"name": name, "partitions": partitions, "replicationFactor": REPLICAS}
+        topic = {
+            "name": name, "partitions": partitions, "replicationFactor": REPLICAS,
+            "compression": self.compression,
+        }  # fmt: skip
         url = f"http://{self.members[0].address}/core/streams"
         await self.ask("POST", url, json=topic, headers={"Prefer": "wait=60"})
         self.topic = name
@@ -157,8 +172,13 @@ class Topics(Docstores, Failing):
         tails = documents.tails(partition)
         heads, path = {}, path_of(partition)
         for turn in range(POOL):
-            values = (documents.value(n, tails[(n + turn) % len(tails)]) for n in range(records))
-            body = b"".join(msgpack.packb((None, value.encode(), None, None)) for value in values)
+            values: Iterable[bytes] = (
+                documents.value(n, tails[(n + turn) % len(tails)]).encode() for n in range(records)
+            )
+            if self._values:
+                begin = (number * POOL + turn) * records % (len(self._values) - records)
+                values = self._values[begin : begin + records]
+            body = b"".join(msgpack.packb((None, value, None, None)) for value in values)
             heads[turn] = _post(path, body)
         return Writer(caller, itertools.cycle(heads.values()), things=records)
 

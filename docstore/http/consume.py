@@ -28,7 +28,15 @@ from docstore.http.reply import Reply, header_lines, streamed
 from docstore.http.representation import JSON_TYPE, MSGPACK_TYPE, page_reply
 from docstore.http.results import NDJSON_TYPE
 from docstore.model.settings import quoted
-from docstore.model.streams_batch import JSON, BatchHeader, framed, header_of, range_of
+from docstore.model.streams_batch import (
+    CODEC,
+    JSON,
+    KAFKA,
+    BatchHeader,
+    framed,
+    header_of,
+    range_of,
+)
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem, Records
 from docstore.streams.forms import records_of
 from docstore.streams.records import shown
@@ -38,8 +46,6 @@ BATCHES_TYPE = "application/vnd.docstore.batches"
 MEMBERS = frozenset({"from", "incarnation", "isolation", "maxBytes", "maxRecords", "waitMs"})
 BYTES, BYTES_MAX = 1 << 20, 8 << 20
 RECORDS_MAX = 100_000
-SHOWN_BYTES_MAX = 32 << 20
-"""Bytes of an answer above which no further batch is shown."""
 WAIT_MS_MAX = 300_000
 OFFSET_MAX = 1 << 62
 ISOLATIONS = ("committed", "uncommitted")
@@ -83,7 +89,7 @@ class Consuming:
             return problem_of(outcome, request)
         if asked.media == BATCHES_TYPE:
             return _as_batches(outcome)
-        lines, following = await _rendered(outcome, asked.records_max)
+        lines, following = await _rendered(outcome, asked)
         ending = _position(outcome, following)
         head = _head(outcome, following)
         if asked.media == JSON_TYPE:
@@ -289,21 +295,22 @@ def _one(found: Records, offset: int) -> tuple[BatchHeader, Mapping[str, object]
     return None if shape is None else (header_of(found.batches[0]), shape)
 
 
-async def _rendered(found: Records, records_max: int) -> tuple[list[bytes], int]:
+async def _rendered(found: Records, asked: _ConsumeRequest) -> tuple[list[bytes], int]:
     """Return the records as JSON, and the offset after the last of them."""
-    until = min(found.until, found.offset + records_max)
+    until = min(found.until, found.offset + asked.records_max)
     lines: list[bytes] = []
-    size = 0
+    expanded = 0
     for raw in found.batches:
-        if size > SHOWN_BYTES_MAX:  # Compressed batches may be many times as large.
-            until = range_of(raw)[0]
+        if expanded > asked.wanted.bytes_max:
+            until = min(until, range_of(raw)[0])
             break
         if lines:
             # A megabyte takes some milliseconds: the event loop gets a turn between batches.
             await asyncio.sleep(0)
         begin = len(lines)
         lines += map(orjson.dumps, _shown(raw, found.offset, until))
-        size += sum(map(len, lines[begin:]))
+        if header_of(raw).flags & (CODEC | KAFKA):  # It may be many times as large as stored.
+            expanded += sum(map(len, lines[begin:]))
     return lines, max(found.offset, until)
 
 

@@ -41,6 +41,18 @@ async def test_records_are_compressed_once_and_shown_as_they_were(
     assert [json.loads(line) for line in shown.splitlines()] == VALUES
 
 
+async def test_an_answer_is_bounded_by_what_it_shows(node: Session) -> None:
+    path = f"{await created(node, compression='zstd')}/partitions/0"
+    for _ in range(3):
+        await posted(node, f"{path}/records", RECORDS)
+    stored = sum(len(raw) for _, raw in await _stored(node, path))
+    found = await read(node, path, f"?maxBytes={stored}")
+    assert found["next"] == len(found["records"]) == 200
+    rest = await read(node, path, f"?from=200&maxBytes={stored}&maxRecords=50")
+    assert [each["offset"] for each in rest["records"]] == list(range(200, 250))
+    assert len((await read(node, path))["records"]) == 600
+
+
 async def test_a_change_is_for_new_batches_and_retries_are_still_recognised(
     group: LocalCluster, node: Session
 ) -> None:
