@@ -13,7 +13,7 @@ from docstore.kafka.assignments import assignment_of
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode
-from docstore.kafka.group_calls import NO_GROUP, GroupCalls, link_of, may_see
+from docstore.kafka.group_calls import NO_GROUP, GroupCalls, link_of, may_see, note_change
 from docstore.kafka.metadata import NOT_ASKED
 from docstore.kafka.reading import TIMEOUT_S
 from docstore.kafka.schemas import Fields
@@ -92,7 +92,7 @@ class GroupAdmin:
             ]
             members = _members(group, listed)
             return _described(name, ErrorCode.none, str(group.phase), OWN_PROTOCOL, "", members)
-        told = await self._calls.tell(name, "describe")
+        told = await self._calls.tell(call, name, "describe")
         if told.code:
             code = ErrorCode.none if told.code == NO_GROUP else told.error
             return _described(name, code, DEAD, "", "", ())
@@ -115,7 +115,7 @@ class GroupAdmin:
         if code is not ErrorCode.none:
             return code
         link = link_of(name)
-        told = await self._calls.tell(name, "describe")
+        told = await self._calls.tell(call, name, "describe")
         if told.code:
             return ErrorCode.group_id_not_found if told.code == NO_GROUP else told.error
         try:
@@ -125,6 +125,7 @@ class GroupAdmin:
             unchanged = Conditions(match=[list(tag_of(row, LINEARIZABLE))])
             deletion = Operation(verb="DELETE", link=link, conditions=unchanged)
             answer = await self._backend.submit(deletion, TIMEOUT_S)
+            note_change(call, deletion, answer)
             if answer.is_success:
                 await self._offsets.forget(link, group, TIMEOUT_S)
         except NoSuchGroup:

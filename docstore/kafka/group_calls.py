@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from docstore.errors import BadRequest, Unavailable
 from docstore.http.authority import Authority
 from docstore.http.backend import Backend
+from docstore.http.noted import outcome_of
 from docstore.http.shown import may_see_topics
 from docstore.kafka.brokers import Broker, Brokers
 from docstore.kafka.dispatch import Call
@@ -17,8 +18,9 @@ from docstore.kafka.errors import ErrorCode
 from docstore.kafka.reading import TIMEOUT_S
 from docstore.kafka.schemas import Fields
 from docstore.model import json
-from docstore.model.operation import ANY_TOMBSTONE, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.runtime.audit import AUDIT
 from docstore.services.group_document import GROUPS, GroupState
 from docstore.sessions.kafka_messages import Code
 
@@ -62,16 +64,16 @@ class GroupCalls:
             return ErrorCode.invalid_group_id
         if not authority.may(method, link):
             return ErrorCode.group_authorization_failed
-        found = self.coordinator(link)
-        if found is None:
+        owner, view = self.backend.owner_of(link), self._brokers.view()
+        if not owner:
             return ErrorCode.coordinator_not_available
-        own = self._brokers.view().own
-        return ErrorCode.none if found == own else ErrorCode.not_coordinator
+        is_here = view.leader(owner) == view.own
+        return ErrorCode.none if is_here else ErrorCode.not_coordinator
 
     def coordinator(self, link: str) -> Broker | None:
         """Return the broker of a group's coordinator; None if the group has none now."""
         owner = self.backend.owner_of(link)
-        return None if owner is None else self._brokers.view().leader(owner)
+        return self._brokers.view().leader(owner) if owner else None
 
     async def ask(
         self, call: Call, name: str, verb: str, said: Sequence[Any], timeout_s: float = TIMEOUT_S
@@ -80,10 +82,10 @@ class GroupCalls:
         fault = self.fault_of(name, call.authority)
         if fault is not ErrorCode.none:
             return Told(fault)
-        return await self.tell(name, verb, said, timeout_s)
+        return await self.tell(call, name, verb, said, timeout_s)
 
     async def tell(
-        self, name: str, verb: str, said: Any = None, timeout_s: float = TIMEOUT_S
+        self, call: Call, name: str, verb: str, said: Any = None, timeout_s: float = TIMEOUT_S
     ) -> Told:
         """Ask the coordinator of a group.
 
@@ -91,7 +93,7 @@ class GroupCalls:
         """
         told = await self._tell(name, verb, said, timeout_s)
         if told.code == NO_GROUP and verb in MAKING:
-            await self._make(link_of(name))
+            await self._make(call, link_of(name))
             told = await self._tell(name, verb, said, timeout_s)
         return told
 
@@ -103,7 +105,7 @@ class GroupCalls:
         error = CODES.get(code, ErrorCode.coordinator_not_available)
         return Told(error, code, reply.result or {})
 
-    async def _make(self, link: str) -> None:
+    async def _make(self, call: Call, link: str) -> None:
         """Create a group without topics. Raises Unavailable."""
         state = GroupState(parts={}).state()
         operation = Operation(
@@ -114,8 +116,18 @@ class GroupCalls:
             recreate_below=ANY_TOMBSTONE,
         )
         answer = await self.backend.submit(operation, TIMEOUT_S)
+        note_change(call, operation, answer)
         if not answer.is_success and answer.status != 409:
             raise Unavailable(f"{link} could not be created: {answer.detail}")
+
+
+def note_change(call: Call, operation: Operation, answer: Answer) -> None:
+    """Note a change of a group in the audit log."""
+    AUDIT.note(
+        "change", outcome=outcome_of(answer.status), user=call.authority.name,
+        address=call.address, method=operation.verb, path=operation.link, status=answer.status,
+        protocol="kafka",
+    )  # fmt: skip
 
 
 def link_of(name: str) -> str:

@@ -75,7 +75,7 @@ class GroupOffsets:
             code = ErrorCode.invalid_request
         if code is ErrorCode.none:
             commits = await self._checked(call, codes)
-            codes |= await self._commit(asked, commits)
+            codes |= await self._commit(call, commits)
         topics = [
             Fields(
                 name=topic.name,
@@ -114,9 +114,9 @@ class GroupOffsets:
                 commits.append(Commit(place, topic.incarnation, said))
         return commits
 
-    async def _commit(self, asked: Fields, commits: list[Commit]) -> dict[Place, ErrorCode]:
+    async def _commit(self, call: Call, commits: list[Commit]) -> dict[Place, ErrorCode]:
         """Commit under the newest token; ask for a newer one if the group has changed since."""
-        codes: dict[Place, ErrorCode] = {}
+        asked, codes = call.request, dict[Place, ErrorCode]()
         for _ in range(ROUNDS):
             if not commits:
                 break
@@ -129,7 +129,7 @@ class GroupOffsets:
                 asked.generation_id_or_member_epoch,
                 parts,
             )
-            told = await self._calls.tell(asked.group_id, "commit", said)
+            told = await self._calls.tell(call, asked.group_id, "commit", said)
             if told.code:
                 return codes | {each.place: told.error for each in commits}
             answers = await self._write(link_of(asked.group_id), commits, told.result["token"])

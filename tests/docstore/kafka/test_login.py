@@ -10,6 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from docstore.client.local import LocalCluster
 from tests.docstore.access.tokens import digest
+from tests.docstore.kafka.test_group_requests import DELETE, DESCRIBE, LIST, Member, commit
+from tests.docstore.kafka.test_group_requests import FETCH as OFFSET_FETCH
 from tests.docstore.kafka.test_records import (
     EARLIEST,
     FETCH,
@@ -23,7 +25,7 @@ from tests.docstore.kafka.test_records import (
 )
 from tests.docstore.kafka.test_topics import DELETE_TOPICS, PATIENCE, create
 from tests.docstore.kafka.test_topics import wanted as topic_wanted
-from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected, topics
+from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Fields, Wire, connected, topics
 
 METADATA, HANDSHAKE, AUTHENTICATE = 3, 17, 36
 AUTO = {"allow_auto_topic_creation": False}
@@ -31,6 +33,9 @@ GRANTS: dict[str, dict[str, str]] = {
     "admin": {"/": "admin"},
     "writer": {"/core/streams/clicks": "write"},
     "reader": {"/core/streams/clicks": "read"},
+    "grouper": {"/core/groups/etl": "write", "/core/streams/clicks": "read"},
+    "watcher": {"/core/groups/etl": "read", "/core/streams/clicks": "read"},
+    "blind": {"/core/groups/etl": "write"},
     "nobody": {},
 }
 
@@ -134,7 +139,49 @@ async def test_a_user_reads_and_writes_what_its_grants_allow(
         "admin": (none, none, True, none, none, True, none, none),
         "writer": (none, none, True, none, none, True, no, no),
         "reader": (no, none, True, none, none, True, no, no),
+        "grouper": (no, none, True, none, none, True, no, no),
+        "watcher": (no, none, True, none, none, True, no, no),
+        "blind": (no, no, False, no, no, False, no, no),
         "nobody": (no, no, False, no, no, False, no, no),
+    }
+
+
+async def test_a_user_joins_commits_and_sees_what_its_grants_allow(
+    admin: Wire, clicks: str, port: int
+) -> None:
+    may: dict[str, Any] = {}
+    place = f"{clicks}/0"
+    assert await commit(admin, "etl", place, 1) == ErrorCode.none
+    for user in GRANTS:
+        async with connected(port) as wire:
+            assert await login(wire, user, user) == ErrorCode.none
+            member = Member(wire, "etl")
+            joined = await member.join()
+            if joined == ErrorCode.none:
+                await member.sync(place)
+                await member.leave()
+            committed = await commit(wire, "etl", place, 2)
+            asked = [Fields(name=clicks, partition_indexes=[0])]
+            [read] = (await wire.ask(OFFSET_FETCH, 1, group_id="etl", topics=asked)).topics
+            [shown] = (
+                await wire.ask(DESCRIBE, 3, groups=["etl"], include_authorized_operations=False)
+            ).groups
+            listed = (await wire.ask(LIST, 0)).groups
+            [deleted] = (await wire.ask(DELETE, 1, groups_names=["of-others"])).results
+            may[user] = (
+                joined, committed, read.partitions[0].error_code, shown.error_code, len(listed) > 0,
+                deleted.error_code,
+            )  # fmt: skip
+    none, absent = ErrorCode.none, ErrorCode.group_id_not_found
+    group, topic = ErrorCode.group_authorization_failed, ErrorCode.topic_authorization_failed
+    assert may == {
+        "admin": (none, none, none, none, True, absent),
+        "writer": (group, group, group, group, False, group),
+        "reader": (group, group, group, group, False, group),
+        "grouper": (none, none, none, none, True, group),
+        "watcher": (group, group, none, none, True, group),
+        "blind": (none, topic, topic, group, False, group),
+        "nobody": (group, group, topic, group, False, group),
     }
 
 
@@ -142,9 +189,11 @@ async def test_changes_and_refusals_are_in_the_audit_log(
     admin: Wire, group: LocalCluster, port: int
 ) -> None:
     await create(admin, 4, topic_wanted("audited"))
+    await Member(admin, "noted").join()
     async with connected(port) as wire:
         await login(wire, "admin", "wrong")
     text = (group.directory.parent / "audit.log").read_text()
     assert '"path": "/core/streams/audited"' in text
+    assert '"path": "/core/groups/noted"' in text
     assert '"event": "login refused"' in text
     assert "wrong" not in text
