@@ -164,10 +164,10 @@ def _empty(schema: Schema) -> Fields:
 def _nothing(field: FieldSchema) -> Any:
     if field.is_array:
         return ()
+    if field.inner is not None and not field.is_nullable:
+        return _empty(field.inner)
     if field.default is not MISSING:
         return field.default
-    if field.inner is not None:
-        return _empty(field.inner)
     if field.is_nullable or field.kafka_type == "uuid":
         return None
     return "" if field.kafka_type in ("string", "bytes") else 0

@@ -82,9 +82,20 @@ def _array(element: Writer, *, is_flexible: bool) -> Writer:
     return write
 
 
+def _or_null(element: Writer) -> Writer:
+    def write(pieces: Pieces, value: Fields | None) -> None:
+        pieces.append(b"\xff" if value is None else b"\x01")
+        if value is not None:
+            element(pieces, value)
+
+    return write
+
+
 def _of_field(field: FieldSchema, *, is_flexible: bool) -> Writer:
     if field.inner is not None:
         element = _of_schema(field.inner)
+        if field.is_nullable and not field.is_array:
+            return _or_null(element)
     elif field.kafka_type in _OF_FIXED_SIZE:
         element = _OF_FIXED_SIZE[field.kafka_type]
     else:

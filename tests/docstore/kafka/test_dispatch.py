@@ -1,14 +1,19 @@
 """What a node answers to any request: versions, brokers, and bytes that are no request."""
 
 import asyncio
+import struct
 from typing import Any
 
 import aiohttp
 import pytest
+from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
 
 from docstore.client.local import LocalCluster
 from docstore.kafka.connection import FRAME_BYTES_MAX
+from docstore.kafka.dispatch import Dispatch
+from docstore.kafka.sasl import Login
 from tests.docstore.http.streams.asking import created
 from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected, topics
 
@@ -86,6 +91,18 @@ async def test_a_key_that_is_not_served_is_refused_by_its_code(wire: Wire) -> No
     assert found.error_code == ErrorCode.unsupported_version
     wire.send(CREATE_ACLS, 2, creations=())  # Its answer has no room for a code of the whole.
     assert await wire.is_closed()
+
+
+@pytest.mark.parametrize(("key", "version"), [(25, 0), (25, 4), (55, 1), (68, 1), (76, 1)])
+async def test_the_refusal_of_a_key_has_its_form(key: int, version: int) -> None:
+    frame = struct.pack(">hhih", key, version, 1, -1)
+    pieces = await Dispatch(()).serve(frame, "", Login(None, ""))
+    assert isinstance(pieces, list)
+    raw, entity = b"".join(pieces), load_response_schema(key, version)
+    begin = 9 if entity.__flexible__ else 8
+    found, size = entity_reader(entity)(raw, begin)
+    assert found.error_code == ErrorCode.unsupported_version
+    assert begin + size == len(raw)
 
 
 HEAD = b"\0\x03\0\x01\0\0\0\x01\xff\xff"
