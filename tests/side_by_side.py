@@ -7,7 +7,7 @@ those of a few whole folders. All else is handed out file by file to whoever is 
 from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
-FOLDERS = (PIPELINE, "tests/docstore/http/streams/")
+FOLDERS = (PIPELINE, "tests/docstore/http/streams/", "tests/docstore/kafka/clients/")
 """Folders that one worker plays: a Spark session costs most when it is new."""
 LONGEST = (
     PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",

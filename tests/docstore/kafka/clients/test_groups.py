@@ -1,0 +1,111 @@
+"""Consumer groups of each client: members are processes, which are killed or asked to end."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from docstore.client.local import LocalCluster
+from tests.docstore.kafka.clients.http import created, posted
+from tests.docstore.watching import until
+
+PARTITIONS = 4
+
+
+class Member(NamedTuple):
+    """A process, and the file with its lines."""
+
+    process: subprocess.Popen[bytes]
+    told: Path
+
+    def seen(self) -> list[tuple[int, int, int]]:
+        """Return partition, offset and value of the records that it has shown."""
+        lines = self.told.read_text().splitlines()
+        return [(int(p), int(offset), int(value)) for p, offset, value in map(str.split, lines)]
+
+    def partitions(self, since: int) -> set[int]:
+        """Return the partitions of its records whose value is at least `since`."""
+        return {partition for partition, _, value in self.seen() if value >= since}
+
+
+@contextmanager
+def member(client: str, bootstrap: str, topic: str, folder: Path) -> Iterator[Member]:
+    """Start a member of the group "of-TOPIC"; kill it at the end."""
+    told = folder / f"member-{len(list(folder.iterdir()))}"
+    command = [sys.executable, "-W", "ignore", "-m", "tests.docstore.kafka.clients.member"]
+    with told.open("wb") as lines, told.with_suffix(".log").open("wb") as log:
+        words = (client, bootstrap, topic, f"of-{topic}")
+        process = subprocess.Popen([*command, *words], stdout=lines, stderr=log)
+        try:
+            yield Member(process, told)
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Feed:
+    """Records with growing values, one for each partition in a round."""
+
+    def __init__(self, group: LocalCluster, topic: str) -> None:
+        self._group, self._topic = group, topic
+        self.next = 0
+
+    def round(self) -> None:
+        """Append a record to each partition."""
+        records = [{"partition": n, "value": self.next + n} for n in range(PARTITIONS)]
+        posted(self._group, self._topic, records)
+        self.next += PARTITIONS
+
+
+@pytest.mark.thorough
+def test_a_member_takes_over_from_one_that_is_killed(
+    group: LocalCluster, bootstrap: str, client: str, tmp_path: Path
+) -> None:
+    topic = created(group, partitions=PARTITIONS)
+    feed = Feed(group, topic)
+    words = (client, bootstrap, topic, tmp_path)
+    with member(*words) as first, member(*words) as second:
+
+        def is_shared() -> bool:
+            since = feed.next
+            feed.round()
+            until(lambda: first.partitions(since) | second.partitions(since) == ALL)
+            one, other = first.partitions(since), second.partitions(since)
+            return bool(one and other) and not one & other
+
+        until(is_shared)
+        first.process.kill()
+        since = feed.next
+        feed.round()
+        until(lambda: second.partitions(since) == ALL)
+        seen = first.seen() + second.seen()
+    assert {value for _, _, value in seen} == set(range(feed.next))
+    assert all(value == offset * PARTITIONS + partition for partition, offset, value in seen)
+
+
+ALL = set(range(PARTITIONS))
+
+
+@pytest.mark.thorough
+def test_a_group_resumes_where_it_has_committed(
+    group: LocalCluster, bootstrap: str, client: str, tmp_path: Path
+) -> None:
+    topic = created(group, partitions=PARTITIONS)
+    feed = Feed(group, topic)
+    words = (client, bootstrap, topic, tmp_path)
+    for _ in range(3):
+        feed.round()
+    with member(*words) as first:
+        until(lambda: len(first.seen()) == feed.next)
+        first.process.send_signal(signal.SIGTERM)
+        assert first.process.wait(10) == 0
+    resumed = feed.next
+    feed.round()
+    with member(*words) as second:
+        until(lambda: second.partitions(resumed) == ALL)
+        assert len(second.seen()) == PARTITIONS
