@@ -70,7 +70,10 @@ PARTS = tuple(
 )
 WORLDLY_MODULES = (*(f"docstore/{shell}/*" for shell in SHELLS), *PARTS)
 
-KAFKA = ("docstore/kafka", "tests/docstore/kafka", "tests/kafka", "bench", "examples")
+KAFKA = (
+    "docstore/kafka", "tests/docstore/kafka", "tests/kafka", "tests/chaos/kafka", "bench",
+    "examples",
+)  # fmt: skip
 """Folders that need the extra."""
 
 # What only a shell may import, beside `random` and `uuid`, whose types are harmless.

@@ -8,7 +8,8 @@ counting.py: nothing is won twice, counted twice or brought back (lines R08, R09
 disks.py: emptied, old, flipped, failing, full (lines R16 to R19);
 strain.py: many at once, all restarted one by one, more than it can take (lines R21, R23, R24, R38);
 streams.py and stream_disks.py: flights, their leaders and their disks (lines S1 to S5);
-locks.py, roles.py, groups.py: processes that hold, lead and read are killed (lines E1 to E4).
+locks.py, roles.py, groups.py: processes that hold, lead and read are killed (lines E1 to E4);
+../kafka/lines.py: the same flights by clients of Kafka (line K1).
 
 The others have programs of their own: `tests.chaos.torture` line R01, `bench.recovery` lines R12
 and R13.

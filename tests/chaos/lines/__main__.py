@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.chaos.kafka import lines as kafka_lines
 from tests.chaos.lines import (
     counting,
     cut,
@@ -28,8 +29,8 @@ from tests.chaos.lines import (
 from tests.chaos.lines.stage import LINES, Line, Seen
 
 __all__ = [
-    "counting", "cut", "disks", "groups", "levels", "locks", "members", "owners", "roles", "strain",
-    "stream_disks", "streams", "walks",
+    "counting", "cut", "disks", "groups", "kafka_lines", "levels", "locks", "members", "owners",
+    "roles", "strain", "stream_disks", "streams", "walks",
 ]  # fmt: skip
 """Each enters its lines."""
 

@@ -14,7 +14,7 @@ import os
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,9 @@ class Flown:
         )  # fmt: skip
 
 
+Produce = Callable[[list[str], Flown], Coroutine[Any, Any, None]]
+
+
 class CountingClient(Client):
     """The package's client; what its requests for appending come to is counted."""
 
@@ -125,15 +128,20 @@ def _fate(error: ClientError) -> str:
 
 
 @contextlib.asynccontextmanager
-async def flying(stage: Stage, **topic: Any) -> AsyncIterator[Flown]:
-    """Create the topic; produce and read until the block ends, and to the end of the round."""
+async def flying(
+    stage: Stage, produce: Produce | None = None, **topic: Any
+) -> AsyncIterator[Flown]:
+    """Create the topic; produce and read until the block ends, and to the end of the round.
+
+    produce: appends rounds of flights; without it, our own client does.
+    """
     nodes = stage.arena.members
     asked = {"name": TOPIC, "partitions": PARTITIONS, "replicationFactor": 3, **topic}
     url, wait = f"{nodes[0].url}/core/streams", {"Prefer": "wait=30"}
     async with stage.session.post(url, json=asked, headers=wait) as made:
         assert made.status == 201, await made.text()
     flown = Flown()
-    producing = asyncio.create_task(_produce([node.url for node in nodes], flown))
+    producing = asyncio.create_task((produce or _produce)([node.url for node in nodes], flown))
     watching = [asyncio.create_task(_watch(stage, flown))]
     watching += [asyncio.create_task(_tail(stage, flown, each)) for each in range(PARTITIONS)]
     try:

@@ -11,7 +11,16 @@ from typing import NamedTuple
 import aiohttp
 
 from docstore.client.local import LocalNode
-from tests.chaos.lines.flights import PARTITIONS, POLL_S, TOPIC, Flown, Mark, flying, judged
+from tests.chaos.lines.flights import (
+    PARTITIONS,
+    POLL_S,
+    TOPIC,
+    Flown,
+    Mark,
+    Produce,
+    flying,
+    judged,
+)
 from tests.chaos.lines.processes import Processes, crashes, several
 from tests.chaos.lines.stage import Seen, Stage, line
 from tests.chaos.lines.streams import in_turn, kill_leader
@@ -169,15 +178,23 @@ async def _judged(watched: Watched, flown: Flown, processes: Processes) -> tuple
             " is processed, again only what was not committed, offsets never go back",
             size=5)  # fmt: skip
 async def members_killed(stage: Stage) -> Seen:
-    """Kill both together, over and over; a new member comes for each that is gone.
+    """Members and producer are our own clients."""
+    words = [GROUP, TOPIC, str(SESSION_S), str(COMMIT_S)]
+    return await killed_together(stage, "tests.chaos.group_member", words, every_s=EVERY_S)
 
-    A node that is not back yet puts the next blow off: a partition keeps a majority.
+
+async def killed_together(
+    stage: Stage, module: str, words: list[str], *, every_s: float, produce: Produce | None = None
+) -> Seen:
+    """Kill a member and a leader together, over and over; a new member comes for each that is gone.
+
+    A node that is not back yet puts the next blow off: a partition keeps a majority. module, words:
+    how to start a member.
     """
     watched = Watched()
-    words = [GROUP, TOPIC, str(SESSION_S), str(COMMIT_S)]
     async with contextlib.AsyncExitStack() as until_read:
-        async with flying(stage) as flown:
-            members = several(stage, MEMBERS, "tests.chaos.group_member", words)
+        async with flying(stage, produce) as flown:
+            members = several(stage, MEMBERS, module, words)
             processes = until_read.enter_context(members)
 
             async def strike(stage: Stage, victim: LocalNode, partition: int) -> None:
@@ -191,7 +208,7 @@ async def members_killed(stage: Stage) -> Seen:
             until_read.callback(watching.cancel)
             begun = time.monotonic()
             await _until(lambda: len(watched.committed) == PARTITIONS, "all are read")
-            losses = await in_turn(stage, flown, strike, every_s=EVERY_S)
+            losses = await in_turn(stage, flown, strike, every_s=every_s)
             lasted_s = time.monotonic() - begun
         await _until(lambda: watched.has_all(flown), "all is committed")
     wrong, said = await _judged(watched, flown, processes)

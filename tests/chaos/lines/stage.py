@@ -19,6 +19,7 @@ from tests.chaos import report
 from tests.chaos.arena import REPAIR_S, SLOTS, Arena, mount_small_disk, unmount
 from tests.chaos.mix import FACTORY, Mixer, Op, Story, declare
 from tests.chaos.verdict import one_history
+from tests.docstore.kafka.clients.listening import listen
 from tests.docstore.watching import page_of
 
 WHOLE_S = 86_400.0
@@ -51,6 +52,8 @@ class Line:
     """All rows are verified and compared once in so long."""
     small_disk: str = ""
     """Size of the file system of the last node's own, with its unit."""
+    kafka: bool = False
+    """Whether the nodes listen for clients of Kafka."""
 
 
 LINES: dict[str, Line] = {}
@@ -74,6 +77,8 @@ class Stage:
     session: aiohttp.ClientSession
     share: float
     """Of what a line asks for: 1 for all of it."""
+    kafka: str = ""
+    """Where the nodes listen for clients of Kafka: HOST:PORT,HOST:PORT,..."""
     clients: int = 0
     links: set[str] = field(default_factory=set)
 
@@ -174,11 +179,15 @@ async def play(each: Line, seed: int, share: float) -> Seen:
             return Seen(False, "not played: no file system may be mounted here")
         timeout = aiohttp.ClientTimeout(total=30)
         connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, connector=connector) as session,
+            contextlib.AsyncExitStack() as claims,
+        ):
+            kafka = claims.enter_context(listen(arena.cluster)) if each.kafka else ""
             try:
                 await arena.start()
                 await declare(session, arena.members[0].url)
-                return await each.play(Stage(arena, session, share))
+                return await each.play(Stage(arena, session, share, kafka))
             except TimeoutError as error:
                 report.keep_logs(Path(directory), seed, arena.cluster.nodes)
                 return Seen(False, f"not played to its end: {error}", [str(error)])
