@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docstore.errors import DocstoreError, Forbidden, Hidden
+from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
 from docstore.http.noted import outcome_of
 from docstore.kafka.configs import ConfigRefused
@@ -32,11 +32,15 @@ def refused(error: Exception) -> Refused:
         return Refused(ErrorCode.invalid_config, str(error))
     if isinstance(error, Refusal):
         return Refused(ErrorCode.invalid_request, error.detail)
-    if isinstance(error, Forbidden | Hidden):
-        return Refused(ErrorCode.topic_authorization_failed, str(error))
     if isinstance(error, DocstoreError):
         return Refused(code_of_error(error), str(error))
     raise error
+
+
+def insist(call: Call, method: str, link: str) -> None:
+    """Raise Refused unless the user may do what HTTP has at a link."""
+    if not call.may(method, link):
+        raise Refused(ErrorCode.topic_authorization_failed, f"no grant for {method} at {link}")
 
 
 async def change(
@@ -44,9 +48,9 @@ async def change(
 ) -> Answer:
     """Change the document of a topic; return the answer of a success.
 
-    Raises Refused, and Forbidden without the permission that HTTP asks for.
+    Raises Refused.
     """
-    call.authority.insist("PUT" if verb == "POST" else verb, link)
+    insist(call, "PUT" if verb == "POST" else verb, link)
     operation = Operation(verb=verb, link=link, principal=call.authority.principal, **more)
     answer = await backend.submit(operation, timeout_s)
     AUDIT.note(

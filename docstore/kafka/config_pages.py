@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from docstore.http.backend import Backend
-from docstore.kafka.changing import Refused, change, refused
+from docstore.kafka.changing import Refused, change, insist, refused
 from docstore.kafka.configs import SET, SETTINGS, changes_of, defaults_of
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode
@@ -88,7 +88,7 @@ class ConfigPages:
             raise Refused(
                 ErrorCode.invalid_request, "only topics have settings that can be changed"
             )
-        call.authority.insist(verb, f"{STREAMS}/{asked.resource_name}")
+        insist(call, verb, f"{STREAMS}/{asked.resource_name}")
         topic = (await self._reader.named([asked.resource_name]))[asked.resource_name]
         if topic is None:
             raise NoSuchTopic(f"there is no topic {asked.resource_name}")

@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self._buffer = bytearray()
         self._frames: deque[bytes] = deque()
+        self._more = asyncio.Event()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
         self._answers_bytes = 0
@@ -92,6 +93,11 @@ class Connection(asyncio.Protocol):
         self._login = self._opened(self)
         if self._login is None:
             self._wire.abort()
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Return whether the connection has TLS."""
+        return self._wire is not None and self._wire.get_extra_info("ssl_object") is not None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the request that is served: nobody reads its answer."""
@@ -133,6 +139,7 @@ class Connection(asyncio.Protocol):
             if len(self._buffer) < end or len(self._frames) >= UNANSWERED_MAX:
                 break
             self._frames.append(bytes(memoryview(self._buffer)[LENGTH_BYTES:end]))
+            self._more.set()
             del self._buffer[:end]
             self._waiting_bytes += size
             self._since = self._loop.time()
@@ -178,7 +185,9 @@ class Connection(asyncio.Protocol):
         frame = self._frames.popleft()
         self._waiting_bytes -= len(frame)
         self._split()
-        result = await self._dispatch.serve(frame, self.address, self._login)
+        if not self._frames:
+            self._more.clear()
+        result = await self._dispatch.serve(frame, self.address, self._login, self._more)
         self._served += 1
         self._since = self._loop.time()
         if result is None:
@@ -265,7 +274,7 @@ class Connection(asyncio.Protocol):
         if self._wire is None:
             return None
         unread, acked = self._wire.get_write_buffer_size(), None
-        if self._wire.get_extra_info("ssl_object") is not None:
+        if self.is_encrypted:
             acked = acknowledged(self._wire.get_extra_info("socket"))
         if not unread and acked is None:
             return None

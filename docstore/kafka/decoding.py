@@ -11,7 +11,7 @@ from typing import Any
 
 from docstore.kafka.schemas import MISSING, Fields, FieldSchema, Schema, request_schema
 
-ELEMENTS_MAX = 50_000
+ELEMENTS_MAX = 20_000
 """Maximum number of array elements in a request: each costs about a microsecond."""
 VARINT_BYTES_MAX = 5
 

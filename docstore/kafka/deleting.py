@@ -1,7 +1,7 @@
 """DeleteRecords: the log of each partition begins later; -1 deletes all that are committed."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
@@ -10,6 +10,7 @@ from docstore.kafka.brokers import Brokers
 from docstore.kafka.changing import patience_s
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
+from docstore.kafka.reading import some_at_once
 from docstore.kafka.schemas import Fields
 from docstore.runtime.audit import AUDIT
 from docstore.streams.effects import Problem
@@ -35,27 +36,24 @@ class DeletePages:
         topics = []
         for topic in call.request.topics:
             asked = [
-                self._delete(call, topic.name, each.partition_index, each.offset)
+                partial(self._delete, call, topic.name, each.partition_index, each.offset)
                 for each in topic.partitions
             ]
-            topics.append(Fields(name=topic.name, partitions=await asyncio.gather(*asked)))
+            topics.append(Fields(name=topic.name, partitions=await some_at_once(asked)))
         return Fields(topics=topics)
 
     async def _delete(self, call: Call, topic: str, index: int, before: int) -> Fields:
         link, code, start = partition_link(topic, index), ErrorCode.none, -1
-        try:
-            call.authority.insist("PATCH", link)
-        except DocstoreError:
+        if not call.may("PATCH", link):
             code = ErrorCode.topic_authorization_failed
+        elif index < 0:
+            code = ErrorCode.unknown_topic_or_partition
+        elif before < ALL:
+            code = ErrorCode.offset_out_of_range
+        elif self._brokers.elsewhere(link):
+            code = ErrorCode.not_leader_or_follower
         else:
-            if index < 0:
-                code = ErrorCode.unknown_topic_or_partition
-            elif before < ALL:
-                code = ErrorCode.offset_out_of_range
-            elif self._brokers.elsewhere(link):
-                code = ErrorCode.not_leader_or_follower
-            else:
-                code, start = await self._deleted(call, link, before)
+            code, start = await self._deleted(call, link, before)
         return Fields(partition_index=index, low_watermark=start, error_code=code)
 
     async def _deleted(self, call: Call, link: str, before: int) -> tuple[ErrorCode, int]:

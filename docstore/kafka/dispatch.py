@@ -26,6 +26,7 @@ from docstore.kafka.schemas import (
     answer_schema,
     request_schema,
 )
+from docstore.runtime.audit import AUDIT
 
 API_VERSIONS = 18
 HEAD_BYTES = 10
@@ -47,7 +48,8 @@ Result = Fields | Later | None
 class Call:
     """One request of a client.
 
-    client_id: the name that the client gives itself. address: the client's host.
+    client_id: the name that the client gives itself. address: the client's host. more: set while
+    another request of the connection waits for this one.
     """
 
     key: int
@@ -57,6 +59,17 @@ class Call:
     request: Fields
     authority: Authority
     login: Login
+    more: asyncio.Event
+
+    def may(self, method: str, path: str) -> bool:
+        """Say whether the user may do what HTTP has at a path; note a refusal for the audit."""
+        is_allowed = self.authority.may(method, path)
+        if not is_allowed:
+            AUDIT.note_refusal(
+                "request refused", user=self.authority.name, address=self.address, method=method,
+                path=path, status=403, protocol="kafka",
+            )  # fmt: skip
+        return is_allowed
 
 
 class Api(NamedTuple):
@@ -84,7 +97,9 @@ class Dispatch:
         self.served: dict[int, int] = dict.fromkeys(self._apis, 0)
         """Key -> number of requests."""
 
-    async def serve(self, frame: bytes, address: str, login: Login) -> Pieces | Unfinished | None:
+    async def serve(
+        self, frame: bytes, address: str, login: Login, more: asyncio.Event
+    ) -> Pieces | Unfinished | None:
         """Serve one request; return the pieces of its answer, None if there is no answer.
 
         Raises Malformed for bytes that are no request, after which the connection must close.
@@ -101,7 +116,7 @@ class Dispatch:
         request = request_reader(key, version)(cursor)
         authority = await login.authority_for(key)
         self.served[key] += 1
-        call = Call(key, version, client_id or "", address, request, authority, login)
+        call = Call(key, version, client_id or "", address, request, authority, login, more)
         result = await api.handler(call)
         if result is None:
             return None

@@ -3,23 +3,23 @@
     fetch all at once --enough, an error, or the time is over--> answer
           ^------- one of the partitions has new records -------wait
 
-A batch is sent whole, so the first one may exceed the limits and begin below the offset asked for;
+A further request on the connection ends the wait, since the connection serves one at a time. A
+batch is sent whole, so the first one may exceed the limits and begin below the offset asked for;
 clients expect both. There are no sessions: the id 0 tells the client so.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from docstore.errors import DocstoreError
-from docstore.http.authority import Authority
 from docstore.http.backend import Backend
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of
 from docstore.kafka.record_batches import for_clients
 from docstore.kafka.schemas import Fields
-from docstore.model.streams_batch import header_of
+from docstore.model.streams_batch import KAFKA, header_of
 from docstore.runtime.streams_backend import StreamBackend
 from docstore.streams.effects import Problem, Records
 from docstore.streams.replica_set import STREAMS, partition_link
@@ -28,7 +28,7 @@ from docstore.streams.requests import ReadRequest
 FETCH = 1
 BYTES_MAX = 8 << 20
 """Maximum bytes of an answer, as over HTTP, and as much again for its first batches."""
-WAIT_S_MAX = 300.0
+WAIT_S_MAX = 60.0
 AT_ONCE = 16
 """Partitions that are read together."""
 FOUND_S = 1.0
@@ -71,6 +71,8 @@ class FetchPages:
     async def fetch(self, call: Call) -> Fields:
         """Answer Fetch."""
         request = call.request
+        if getattr(request, "session_id", 0):
+            return Fields(error_code=ErrorCode.fetch_session_id_not_found, responses=())
         parts = [
             _Part(topic.topic, each.partition, each.fetch_offset, each.partition_max_bytes)
             for topic in request.topics
@@ -79,7 +81,7 @@ class FetchPages:
         if len({(part.topic, part.index) for part in parts}) < len(parts):
             return Fields(error_code=ErrorCode.invalid_request, responses=())
         for part in parts:
-            self._admit(part, call.authority)
+            _admit(part, call)
         streams = self._backend.inside().stream_backend
         loop = asyncio.get_running_loop()
         until = loop.time() + min(max(request.max_wait, 0.0), WAIT_S_MAX)
@@ -91,15 +93,9 @@ class FetchPages:
             left_s = until - loop.time()
             if is_enough or left_s <= 0 or any(part.code for part in parts):
                 return _answer(parts)
-            await self._news(streams, parts, left_s)
-
-    def _admit(self, part: _Part, authority: Authority) -> None:
-        if not authority.may("GET", f"{STREAMS}/{part.topic}/partitions/{part.index}/records"):
-            part.code = ErrorCode.topic_authorization_failed
-        elif part.index < 0:
-            part.code = ErrorCode.unknown_topic_or_partition
-        elif part.offset < 0:
-            part.code = ErrorCode.offset_out_of_range
+            if call.more.is_set():
+                return _answer(parts)
+            await _first(self._news(streams, parts, left_s), call.more.wait())
 
     async def _read(self, streams: StreamBackend, parts: Sequence[_Part], bytes_max: int) -> None:
         """Read what is there of the partitions without records, some at a time."""
@@ -129,7 +125,7 @@ class FetchPages:
             except DocstoreError as error:
                 outcome = Problem(error.status, error.code, str(error))
         if isinstance(outcome, Records):
-            _take(part, outcome)
+            await _take(part, outcome)
         else:
             part.code = code_of(outcome)
 
@@ -145,13 +141,38 @@ class FetchPages:
             await asyncio.sleep(left_s)
 
 
-def _take(part: _Part, found: Records) -> None:
+def _admit(part: _Part, call: Call) -> None:
+    if not call.may("GET", f"{STREAMS}/{part.topic}/partitions/{part.index}/records"):
+        part.code = ErrorCode.topic_authorization_failed
+    elif part.index < 0:
+        part.code = ErrorCode.unknown_topic_or_partition
+    elif part.offset < 0:
+        part.code = ErrorCode.offset_out_of_range
+
+
+async def _take(part: _Part, found: Records) -> None:
     """Take the batches that end below the reader's end: a client would show all their records."""
     part.high, part.start = found.high, found.start
-    batches = [(header_of(raw), raw) for raw in found.batches]
-    part.records = b"".join(
-        [for_clients(header, raw) for header, raw in batches if header.end <= found.until]
-    )
+    taken = []
+    for raw in found.batches:
+        header = header_of(raw)
+        if header.end > found.until:
+            break
+        if not header.flags & KAFKA:
+            # A megabyte takes some milliseconds: the event loop gets a turn between batches.
+            await asyncio.sleep(0)
+        taken.append(for_clients(header, raw))
+    part.records = b"".join(taken)
+
+
+async def _first(*awaited: Awaitable[object]) -> None:
+    """Return when the first of some is done; cancel the others."""
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in tasks:
+            each.cancel()
 
 
 def _answer(parts: Sequence[_Part]) -> Fields:

@@ -129,7 +129,11 @@ class KafkaListener:
     def _opened(self, connection: Connection) -> Login | None:
         """Count a connection; return its login, None if it is refused."""
         self._open[connection] = None
-        why_not = self._admission.enter(connection.address)
+        why_not = ""
+        if connection.is_encrypted:  # The entrance admitted it before its handshake.
+            self._admission.count(connection.address)
+        else:
+            why_not = self._admission.enter(connection.address)
         if why_not or self._is_leaving:
             self._refused += bool(why_not)
             return None

@@ -6,6 +6,7 @@ the search by time begins a minute earlier, and looks into the batches.
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
@@ -13,6 +14,7 @@ from docstore.kafka.brokers import Brokers
 from docstore.kafka.configs import AHEAD_MS_MAX
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
+from docstore.kafka.reading import some_at_once
 from docstore.kafka.schemas import Fields
 from docstore.model.streams_batch import KAFKA, body_of, header_of
 from docstore.runtime.streams_backend import StreamBackend
@@ -45,14 +47,14 @@ class OffsetFinder:
         """Answer ListOffsets."""
         topics = []
         for topic in call.request.topics:
-            asked = [self._listed(call, topic.name, each) for each in topic.partitions]
-            topics.append(Fields(name=topic.name, partitions=await asyncio.gather(*asked)))
+            asked = [partial(self._listed, call, topic.name, each) for each in topic.partitions]
+            topics.append(Fields(name=topic.name, partitions=await some_at_once(asked)))
         return Fields(topics=topics)
 
     async def _listed(self, call: Call, topic: str, asked: Fields) -> Fields:
         index, code, found = asked.partition_index, ErrorCode.none, NOT_FOUND
         link = partition_link(topic, index)
-        if not call.authority.may("GET", f"{STREAMS}/{topic}/partitions/{index}/records"):
+        if not call.may("GET", f"{STREAMS}/{topic}/partitions/{index}/records"):
             code = ErrorCode.topic_authorization_failed
         elif index < 0:
             code = ErrorCode.unknown_topic_or_partition

@@ -19,7 +19,7 @@ from docstore.kafka.brokers import Brokers
 from docstore.kafka.configs import AHEAD_MS_MAX, HEAD_BYTES_MAX
 from docstore.kafka.dispatch import Api, Call, Later, Result
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
-from docstore.kafka.record_batches import BatchRefused, ClientBatch, checked
+from docstore.kafka.record_batches import BatchRefused, ClientBatch, checked, is_compressed
 from docstore.kafka.schemas import Fields
 from docstore.model.streams_batch import KAFKA
 from docstore.runtime.streams_backend import StreamBackend
@@ -107,7 +107,7 @@ class ProducePages:
         elif call.request.transactional_id is not None:
             code = ErrorCode.transactional_id_authorization_failed
             part.refuse(code, "there are no transactions")
-        elif not call.authority.may("POST", f"{STREAMS}/{part.topic}/records"):
+        elif not call.may("POST", f"{STREAMS}/{part.topic}/records"):
             part.refuse(ErrorCode.topic_authorization_failed, f"no grant for {part.topic}")
         elif why := self._brokers.elsewhere(partition_link(part.topic, part.index)):
             part.refuse(ErrorCode.not_leader_or_follower, why)
@@ -125,7 +125,7 @@ class ProducePages:
         most = topic.batch_bytes_max + HEAD_BYTES_MAX
         if len(raw) > most:
             raise TooLarge(f"a batch must have at most {most} bytes; got {len(raw)}")
-        if len(raw) <= LARGE_BYTES:
+        if len(raw) <= LARGE_BYTES and not is_compressed(raw):
             batch = checked(raw)
         else:
             batch, _ = await self._large.read(len(raw), patience_s, lambda: checked(raw))

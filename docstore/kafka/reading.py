@@ -1,7 +1,8 @@
 """Topics and partitions as the handlers read them: the documents, at their owners."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from docstore.errors import Unavailable
 from docstore.http.backend import Backend
@@ -20,6 +21,17 @@ TIMEOUT_S = 10.0
 """Seconds for a request that names no timeout, as over HTTP."""
 PAGE = 1000
 READS_AT_ONCE = 256
+AT_ONCE = 16
+
+T = TypeVar("T")
+
+
+async def some_at_once(work: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Return the results of some coroutines, of which few run at the same time."""
+    done: list[T] = []
+    for begin in range(0, len(work), AT_ONCE):
+        done += await asyncio.gather(*(each() for each in work[begin : begin + AT_ONCE]))
+    return done
 
 
 class TopicReader:

@@ -14,6 +14,7 @@ from docstore.model.streams_batch import KAFKA, SPARSE, BatchHeader, body_of
 from docstore.streams.codecs import NONE, ZSTD, TooLarge
 from docstore.streams.forms import records_of
 from docstore.streams.kafka_records import (
+    CODEC,
     HEAD_SIZE,
     MAGIC,
     NO_TIME,
@@ -79,6 +80,11 @@ def checked(raw: bytes) -> ClientBatch:
         raw = _with_last_ms(raw, last_ms)
     producer = (head.producer, head.producer_epoch, head.sequence)
     return ClientBatch(raw, head.records, producer if head.producer >= 0 else None, last_ms)
+
+
+def is_compressed(raw: bytes) -> bool:
+    """Say whether the check of a batch decompresses it, which may take many milliseconds."""
+    return len(raw) > _LAST_AT and bool(raw[_LAST_AT - 1] & CODEC)
 
 
 def _checked_head(raw: bytes) -> KafkaHead:

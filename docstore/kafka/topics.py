@@ -1,17 +1,18 @@
 """CreateTopics, DeleteTopics and CreatePartitions: changes of the documents of topics."""
 
-import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from docstore.http.backend import Backend
 from docstore.http.ids import new_id
 from docstore.http.provisioned import provisioned
-from docstore.kafka.changing import Refused, change, patience_s, refused
+from docstore.kafka.changing import Refused, change, insist, patience_s, refused
 from docstore.kafka.configs import AT_CREATION, members_of
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode
-from docstore.kafka.reading import TopicReader
+from docstore.kafka.reading import TopicReader, some_at_once
 from docstore.kafka.schemas import Fields
 from docstore.model import json
 from docstore.model.operation import ANY_TOMBSTONE
@@ -57,22 +58,22 @@ class TopicPages:
         self, call: Call, asked: Sequence[Fields], work: Callable[[Call, Fields], Awaitable[Fields]]
     ) -> list[Fields]:
         """Return the result of each topic; a topic that is named twice is refused."""
-        names = [each.name for each in asked]
+        named = Counter(each.name for each in asked)
 
         async def result(each: Fields) -> Fields:
             try:
-                if names.count(each.name) > 1:
+                if named[each.name] > 1:
                     raise Refused(ErrorCode.invalid_request, "a topic is named twice")
                 return await work(call, each)
             except Exception as error:  # noqa: BLE001 - `refused` raises what is no refusal
                 why = refused(error)
                 return _result(each.name, code=why.code, detail=str(why))
 
-        return await asyncio.gather(*map(result, asked))
+        return await some_at_once([partial(result, each) for each in asked])
 
     async def _create(self, call: Call, asked: Fields) -> Fields:
         topic = self._wanted(asked)
-        call.authority.insist("PUT", topic.link)
+        insist(call, "PUT", topic.link)
         if call.request.validate_only:
             if (await self._reader.named([topic.name]))[topic.name] is not None:
                 raise Refused(ErrorCode.topic_already_exists, f"topic {topic.name} exists")
@@ -115,7 +116,7 @@ class TopicPages:
 
     async def _enlarge(self, call: Call, asked: Fields) -> Fields:
         link, timeout_s = _link(asked.name), patience_s(call)
-        call.authority.insist("PATCH", link)
+        insist(call, "PATCH", link)
         topic = (await self._reader.named([asked.name]))[asked.name]
         if topic is None:
             raise NoSuchTopic(f"there is no topic {asked.name}")

@@ -235,7 +235,10 @@ class StreamBackend:
         positions: (link, offset). Returns at once if this node does not lead one of them.
         """
         asked = events.NewsAsked(self._driver.next_request(), positions, clock() + wait_s)
-        await unless_ended(self._ends, self._driver.request(asked))
+        try:
+            await unless_ended(self._ends, self._driver.request(asked))
+        finally:
+            self._driver.feed(events.NewsForgotten(asked.request))
 
     async def fetch_here(self, link: str, wanted: ReadRequest, wait_s: float) -> Records | Problem:
         """Return records of a partition that this node holds; wait for them until `wait_s`."""

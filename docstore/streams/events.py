@@ -75,6 +75,13 @@ class NewsAsked:
 
 
 @dataclass(slots=True)
+class NewsForgotten:
+    """The reader of a NewsAsked does not wait any more. request: that of the question."""
+
+    request: int
+
+
+@dataclass(slots=True)
 class LeaderAsked:
     """Question for the leader of a partition.
 
@@ -135,6 +142,7 @@ StreamEvent = (
     | ProduceAsked
     | FetchAsked
     | NewsAsked
+    | NewsForgotten
     | LeaderAsked
     | FiguresAsked
     | CommandAsked

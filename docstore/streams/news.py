@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from docstore.streams.core import Core
 from docstore.streams.effects import News
-from docstore.streams.events import NewsAsked
+from docstore.streams.events import NewsAsked, NewsForgotten
 from docstore.streams.leading import Leading, Leads
 from docstore.streams.log import PartitionLogs
 
@@ -27,7 +27,14 @@ class WaitingForNews:
         self._waiting: dict[str, dict[int, int]] = {}
         """Name of a partition -> request -> offset of the first new record."""
 
-    def ask(self, event: NewsAsked) -> None:
+    def take(self, event: NewsAsked | NewsForgotten) -> None:
+        """Take a question, or its end."""
+        if isinstance(event, NewsAsked):
+            self._ask(event)
+        else:
+            self._forget(event.request)
+
+    def _ask(self, event: NewsAsked) -> None:
         """Let a question wait; answer at once if there is news already."""
         positions = []
         for link, offset in event.positions:
@@ -56,13 +63,17 @@ class WaitingForNews:
             if event.deadline <= now:
                 self._answer(request)
 
-    def _answer(self, request: int) -> None:
-        _, positions = self._open.pop(request)
+    def _forget(self, request: int) -> None:
+        """Drop a question, if it is not answered."""
+        _, positions = self._open.pop(request, (None, ()))
         for name, _ in positions:
-            waiting = self._waiting[name]
+            waiting = self._waiting.get(name, {})
             waiting.pop(request, None)
             if not waiting:
-                del self._waiting[name]
+                self._waiting.pop(name, None)
+
+    def _answer(self, request: int) -> None:
+        self._forget(request)
         self._core.give(request, News())
 
 

@@ -49,6 +49,7 @@ from docstore.streams.events import (
     FiguresAsked,
     LeaderAsked,
     NewsAsked,
+    NewsForgotten,
     ProduceAsked,
     StreamEvent,
 )
@@ -192,8 +193,8 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
                 self.producing.ask(event)
             case FetchAsked():
                 self.fetching.ask(event)
-            case NewsAsked():
-                self.fetching.news.ask(event)
+            case NewsAsked() | NewsForgotten():
+                self.fetching.news.take(event)
             case TurnEnded():
                 self.leader.appending.end_turn()
                 self.disk.flush()

@@ -128,6 +128,7 @@ TABLE: Table = {
     events.ProduceAsked: Shape(ROUTINE, _produce_asked),
     events.FetchAsked: Shape(ROUTINE, _fetch_asked),
     events.NewsAsked: facts("NewsAsked", ROUTINE, "request deadline"),
+    events.NewsForgotten: facts("NewsForgotten", ROUTINE, "request"),
     events.LeaderAsked: facts("LeaderAsked", ROUTINE, "request link refresh"),
     events.FiguresAsked: facts("FiguresAsked", OCCASION, "request"),
     events.CommandAsked: facts("CommandAsked", TURN, "request link command"),

@@ -228,6 +228,16 @@ async def test_a_fetch_waits_for_the_first_record_of_any_partition(
     assert records(here.records) == [(0, b"a")]
 
 
+async def test_a_fetch_does_not_wait_while_another_request_does(wire: Wire, topic: str) -> None:
+    first = wire.send(FETCH, 11, **wanted(topic, 0, wait_s=60))
+    second = wire.send(METADATA, 1, topics=[Fields(name=topic)])
+    assert (await wire.answer(FETCH, 11))[0] == first
+    assert (await wire.answer(METADATA, 1))[0] == second
+    sessions = wanted(topic, 0) | {"session_id": 7, "session_epoch": 3}
+    found = await wire.ask(FETCH, 11, **sessions)
+    assert found.error_code == ErrorCode.fetch_session_id_not_found
+
+
 async def test_batches_of_a_pipeline_keep_their_order(wire: Wire, topic: str) -> None:
     for number in range(300):
         wire.send(PRODUCE, 7, **sent(topic, batch(b"%d" % number)))

@@ -1,7 +1,7 @@
 """Who reads a partition, and waits."""
 
 from docstore.streams.effects import News, Records
-from docstore.streams.events import FetchAsked, NewsAsked
+from docstore.streams.events import FetchAsked, NewsAsked, NewsForgotten
 from docstore.streams.replica_set import partition_link
 from tests.docstore.streams.group import LINK, Group
 
@@ -84,3 +84,17 @@ def test_who_waits_for_news_is_answered_by_a_node_that_leads_no_more() -> None:
     group.run(3.0)
     assert group.document.leader != leader
     assert group.outcomes[10] == News()
+
+
+def test_who_waits_for_news_no_more_is_forgotten() -> None:
+    group = led()
+    leader, deadline = group.document.leader, group.now + 10
+    for request in (9, 10):
+        group.feed(leader, NewsAsked(request, [(LINK, 0)], deadline))
+    group.feed(leader, NewsForgotten(9))
+    group.produce("1")
+    group.run(0.5)
+    assert group.outcomes[10] == News()
+    assert 9 not in group.outcomes
+    group.feed(leader, NewsForgotten(10))  # It was answered.
+    assert not group.machines[leader].fetching.news._waiting
