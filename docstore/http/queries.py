@@ -37,7 +37,7 @@ from docstore.query.names import insist_on_past
 from docstore.query.ordering import Found, place_of
 from docstore.query.selection import parse_selection, selected
 from docstore.reads.positions import Positions
-from docstore.reads.scans.searches import Look
+from docstore.reads.scans.searches import FoundPage, Look
 
 QUERY_TASKS = "/core/query-tasks"
 FIRST_ROWS, ROWS_AT_ONCE, BYTES_AT_ONCE = 64, 1_000, 4 << 20
@@ -102,7 +102,13 @@ class QueryPages:
         deadline = loop.time() + headers.timeout_s(request)
         as_of = await self._positions.opened(asked.as_of, deadline - loop.time())
         insist_on_past(as_of, time.time_ns() // 1000)
-        cut = await self._backend.inside().scans.cut(as_of, deadline - loop.time())
+        first = None
+        if as_of == "latest" and asked.grouping is None and not asked.count:
+            first = await self._backend.inside().queries.find_latest(*_search(asked, deadline))
+        if first is not None:
+            cut, found = first
+        else:
+            cut, found = await self._backend.inside().scans.cut(as_of, deadline - loop.time()), None
         if not cut.is_whole:
             raise BadRequest(
                 "asOf must be a token of a whole feed; this one is of the feed of one document"
@@ -117,7 +123,7 @@ class QueryPages:
             reads_all, left_s = authority_of(request).reads_all, deadline - loop.time()
             pack = await self._positions.packing(left_s, reads_all=reads_all)
             kind = service.options.kind
-            members, look = await self._page(asked, cut, kind, deadline, at, pack=pack)
+            members, look = await self._page(asked, cut, found, kind, deadline, at, pack=pack)
             page |= members
             unindexed = "scan" if asked.looks_at_all else "links"
             head["Docstore-Query-Plan"] = "index" if look.by else unindexed
@@ -154,22 +160,22 @@ class QueryPages:
         self,
         asked: QueryRequest,
         cut: Cut,
+        first: FoundPage | None,
         kind: str,
         deadline: float,
         at: str,
         *,
         pack: Callable[[Cut], str],
     ) -> tuple[dict[str, Any], Look]:
-        """Return the members of one page, and how it was found."""
+        """Return the members of one page, and how it was found. first: if it is found already."""
         if asked.count and asked.counted is None:
             said = {"aggregates": "count(*)", "groupBy": ""}
             totals = await self._totals(asked, said, cut, deadline)
             asked = asked.at(pack(cut), totals.documents)
-        limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
-        search = {**asked.wanted, "orderBy": asked.order_by}
-        left_s = deadline - asyncio.get_running_loop().time()
-        found, until, look = await self._backend.inside().queries.find(
-            search, cut, asked.after, limit + 1, left_s, 2 if asked.explain else 1
+        search, most, left_s, explains = _search(asked, deadline)
+        limit = most - 1
+        found, until, look = first or await self._backend.inside().queries.find(
+            search, cut, asked.after, most, left_s, explains
         )
         look = look or Look()
         if len(found) > limit:
@@ -217,6 +223,13 @@ class QueryPages:
                 rows.append(row)
             at_once = max(1, min(ROWS_AT_ONCE, BYTES_AT_ONCE * len(rows) // (size + 1)))
         return rows
+
+
+def _search(asked: QueryRequest, deadline: float) -> tuple[dict[str, Any], int, float, int]:
+    """Return a page's search, the rows to find, the seconds left, and how it is explained."""
+    limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
+    left_s = deadline - asyncio.get_running_loop().time()
+    return {**asked.wanted, "orderBy": asked.order_by}, limit + 1, left_s, 1 + asked.explain
 
 
 def is_query(query: Mapping[str, str]) -> bool:

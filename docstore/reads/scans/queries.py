@@ -17,14 +17,22 @@ from typing import Any
 from docstore.documents.view import ReplicaView
 from docstore.errors import BadRequest, IndexNeeded, NoQuorum, SnapshotGone, Unavailable
 from docstore.model.document import Row
-from docstore.model.slots import slot_of
+from docstore.model.slots import from_bitmap, slot_of
 from docstore.query.aggregates import Totals
-from docstore.query.cut import Cut
+from docstore.query.cut import Cut, cut_of
 from docstore.query.ordering import Order, Place, parse_order, place_of
 from docstore.query.request import condition_of
 from docstore.reads.scans.searches import Asked, FoundPage, Look, Spans, insist_on_few
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import FindDocuments, FromCopy, ReadVersions, ToCopy, TotalDocuments
+from docstore.wire.requests import (
+    FindDocuments,
+    FindLatest,
+    FoundLatest,
+    FromCopy,
+    ReadVersions,
+    ToCopy,
+    TotalDocuments,
+)
 
 AGAIN_S = 0.1
 
@@ -40,6 +48,37 @@ class GroupQueries:
     @property
     def group(self) -> str:
         return self._members.configuration.cluster_id
+
+    async def find_latest(
+        self, asked: Asked, limit: int, timeout_s: float, explains: int
+    ) -> tuple[Cut, FoundPage] | None:
+        """Return a new cut, and the first places at it: owners confirm their rows and search them.
+
+        None if not all slots were searched by their owners, or the condition names the links:
+        then a cut comes first. Raises BadRequest.
+        """
+        slots, me = self._members.configuration.slots, self._members.me
+        if condition_of(asked).links is not None or self._members.lacks_quorum:
+            return None
+        owners = self._view.owners.owners_of(range(slots))
+
+        async def ask(owner: str) -> FoundLatest | None:
+            bitmap = self._view.bitmap(owners[owner])
+            request = FindLatest(asked, limit, bitmap, timeout_s, explains)
+            return await self._rpc.call_while(
+                owner, request, timeout_s, is_lost=lambda: not self._members.is_alive(owner)
+            )
+
+        answers = await asyncio.gather(*map(ask, sorted(owners, key=lambda each: each == me)))
+        found = [answer for answer in answers if answer is not None]
+        positions: dict[int, tuple[int, int]] = {}
+        for bitmap, epochs, ns, _ in found:
+            positions.update(zip(from_bitmap(bitmap), zip(epochs, ns, strict=True), strict=True))
+        if len(positions) < slots or any(answer.found.problem for answer in found):
+            return None
+        pages = [FoundPage(*answer.found.answer) for answer in found]
+        cut = cut_of(self.group, slots, positions)
+        return cut, _explained(merged(parse_order(asked["orderBy"]), pages, limit), pages)
 
     async def find(
         self,
@@ -61,8 +100,7 @@ class GroupQueries:
             timeout_s,
         )
         pages = [FoundPage(*answer) for answer in answers]
-        looks = [Look(*page.look) for page in pages if page.look is not None]
-        return merged(order, pages, limit)._replace(look=_joined(looks))
+        return _explained(merged(order, pages, limit), pages)
 
     async def totals(self, totals: Totals, asked: Asked, cut: Cut, timeout_s: float) -> None:
         """Add the aggregates of all replicas. Raises BadRequest, SnapshotGone, Unavailable."""
@@ -175,13 +213,14 @@ class GroupQueries:
         return next(fit, "")
 
 
-def _joined(looks: Sequence[Look]) -> Look:
-    """Return how all replicas together found documents: by an index only if each did."""
+def _explained(page: FoundPage, pages: Sequence[FoundPage]) -> FoundPage:
+    """Say how all replicas together found documents: by an index only if each did."""
+    looks = [Look(*each.look) for each in pages if each.look is not None]
     names = {look.by for look in looks}
     by = ", ".join(sorted(names)) if "" not in names else ""
     why = next((look.why for look in looks if look.why), "")
     looked = sum(look.looked for look in looks)
-    return Look(by, looked, sum(look.changed for look in looks), why)
+    return page._replace(look=Look(by, looked, sum(look.changed for look in looks), why))
 
 
 def merged(order: Order, stretches: Sequence[FoundPage], limit: int) -> FoundPage:

@@ -14,6 +14,7 @@ import orjson
 
 from docstore.errors import BadRequest, IndexNeeded, SnapshotGone, Unavailable
 from docstore.model.document import Row
+from docstore.model.slots import from_bitmap, to_bitmap
 from docstore.query.aggregates import INT64_MAX, Grouping, Totals, grouping_of
 from docstore.query.needs import needs_of
 from docstore.query.ordering import Found, Order, Place, parse_order, place_of
@@ -23,7 +24,14 @@ from docstore.reads.scans.indexing import Indexing
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.links.rpc import Rpc
 from docstore.storage.store import Corrupt, Result, Store, Version
-from docstore.wire.requests import FindDocuments, FromCopy, ReadVersions, TotalDocuments
+from docstore.wire.requests import (
+    FindDocuments,
+    FindLatest,
+    FoundLatest,
+    FromCopy,
+    ReadVersions,
+    TotalDocuments,
+)
 
 FIRST_LINKS, LINKS_AT_ONCE = 256, 16_384
 """Links read by one statement, first and at most: a longer one would block other scans."""
@@ -90,6 +98,7 @@ class Searches:
         self._indexing = indexing
         self._damaged = damaged
         rpc.serve(FindDocuments, self._find_here)
+        rpc.serve(FindLatest, self._find_latest)
         rpc.serve(TotalDocuments, self._total_here)
         rpc.serve(ReadVersions, self._read_here)
 
@@ -98,6 +107,17 @@ class Searches:
         if not answer.problem and not asked.explains:  # The sender may know no `look`.
             return answer._replace(answer=tuple(answer.answer[:2]))
         return answer
+
+    async def _find_latest(self, asked: FindLatest) -> FoundLatest:
+        slots = list(from_bitmap(asked.slots))
+        owned = await self._scans.positions.owned(slots, asked.left_s)
+        spans = [(slot, n) for slot, (_, n) in owned.items() if n > 0]
+        found = await self._find_here(
+            FindDocuments(asked.asked, None, asked.limit, spans, asked.left_s, asked.explains)
+        )
+        bitmap, ordered = to_bitmap(owned, self._scans.slots), sorted(owned)
+        epochs, ns = ([owned[slot][at] for slot in ordered] for at in (0, 1))
+        return FoundLatest(bitmap, epochs, ns, found)
 
     async def _total_here(self, asked: TotalDocuments) -> FromCopy:
         return await self._answer(asked, lambda: self._total(asked))

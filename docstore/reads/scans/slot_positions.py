@@ -61,18 +61,31 @@ class SlotPositions:
         except Unavailable:
             return []
 
+    async def owned(
+        self, slots: Sequence[int], timeout_s: float, at_us: int = 0
+    ) -> dict[int, tuple[int, int]]:
+        """Return slot -> (epoch, n) of its last decided row, of the slots that this node owns.
+
+        A quorum confirms them after the call. at_us: see `Driver.read_index`.
+        """
+        index = await self._driver.read_index(slots, timeout_s, at_us)
+        logs = self._view.logs
+        return {
+            slot: (ballot_at(log.ballots, n)[0], n)
+            for slot, (_, n) in index.items()
+            if (log := logs.get(slot)) is not None
+        }
+
     async def _answer(self, asked: FindPositions) -> list[SlotPosition]:
         slots, at_us = list(from_bitmap(asked.slots)), asked.at_us
-        index = await self._driver.read_index(slots, asked.timeout_s, at_us or 0)
-        logs = self._view.logs
-        ends = {slot: n for slot, (_, n) in index.items() if slot in logs}
-        epochs = {slot: ballot_at(logs[slot].ballots, n)[0] for slot, n in ends.items()}
+        logs, owned = self._view.logs, await self.owned(slots, asked.timeout_s, at_us or 0)
+        ends = {slot: n for slot, (_, n) in owned.items()}
         if at_us is not None:
             ends = await self._back(ends, at_us)
         firsts = await self._first_times(list(ends))
         # A slot may have left this node meanwhile: the asking node finds its new owner.
         return [
-            SlotPosition(slot, epochs[slot], end, log.kept, firsts.get(slot, 0))
+            SlotPosition(slot, owned[slot][0], end, log.kept, firsts.get(slot, 0))
             for slot, end in ends.items()
             if (log := logs.get(slot)) is not None
         ]

@@ -7,9 +7,10 @@ import pytest
 
 from docstore.errors import SnapshotGone, Unavailable
 from docstore.model.document import Row
+from docstore.model.slots import to_bitmap
 from docstore.query.cut import Cut
 from docstore.reads.scans.queries import GroupQueries
-from docstore.wire.requests import FromCopy, ReadVersions, ToCopy
+from docstore.wire.requests import FoundLatest, FromCopy, ReadVersions, ToCopy
 
 HERE = {
     slot: FromCopy(
@@ -65,3 +66,48 @@ async def test_history_of_one_slot_says_nothing_of_another_that_is_not_reached()
     says = {("a", 0): GONE, ("b", 0): HERE[0], ("b", 1): None, ("c", 1): None}
     with pytest.raises(Unavailable):
         await read(says)
+
+
+class Owners(Copies):
+    """Stands for the owners: what each has found in its slots, and of which it was sure."""
+
+    def __init__(self, sure: dict[str, list[int]], problem: str = "") -> None:
+        super().__init__({})
+        self.sure, self.problem = sure, problem
+
+    async def call_while(self, node: str, asked: Any, left_s: float, **_: Any) -> object:
+        slots = self.sure.get(node)
+        if slots is None:
+            return None
+        found = [(f"/f/{slot}", 0, slot) for slot in slots]
+        answer = FromCopy(self.problem, (found, None, ("", 1, 0, "")))
+        return FoundLatest(to_bitmap(slots, 2), [3] * len(slots), [1] * len(slots), answer)
+
+
+@pytest.mark.parametrize(
+    ("sure", "problem", "is_found"),
+    [
+        ({"a": [0], "b": [1]}, "", True),
+        ({"a": [0], "b": []}, "", False),  # The node has given a slot away.
+        ({"a": [0]}, "", False),  # The other owner does not answer.
+        ({"a": [0], "b": [1]}, "malformed", False),
+    ],
+)
+async def test_a_first_page_has_a_cut_of_its_own_if_all_owners_are_sure(
+    sure: dict[str, list[int]], problem: str, is_found: bool
+) -> None:
+    asked = {"prefix": "/f/", "filter": "", "where": "", "orderBy": ""}
+    owners = SimpleNamespace(owners_of=lambda slots: {"a": [0], "b": [1]})
+    configuration = SimpleNamespace(slots=2, cluster_id="g")
+    members = SimpleNamespace(me="b", lacks_quorum=False, configuration=configuration)
+    view: Any = SimpleNamespace(
+        members=members, owners=owners, bitmap=lambda slots: to_bitmap(slots, 2)
+    )
+    rpc: Any = Owners(sure, problem)
+    found = await GroupQueries(view, rpc).find_latest(asked, 9, 1.0, 1)
+    if not is_found:
+        assert found is None
+        return
+    assert found is not None
+    assert found[0] == Cut("g", ((3, 1), (3, 1)))
+    assert [link for link, _, _ in found[1].found] == ["/f/0", "/f/1"]
