@@ -1,6 +1,7 @@
 """Indexes of a group of real nodes: queries equal those of a program that has all documents."""
 
 import asyncio
+import base64
 import random
 import sqlite3
 import sys
@@ -17,6 +18,7 @@ from docstore.client.errors import Unanswered
 from docstore.client.local import LocalCluster
 from tests.docstore.maintenance.backup.groups import restored_group
 from tests.docstore.reads.scans.asking import asked
+from tests.docstore.subscriptions.receiver import receiving
 from tests.docstore.watching import metrics
 
 SLOTS, COUNT = 64, 600
@@ -123,6 +125,48 @@ class Group:
             kept = [link for link, document in documents.items() if is_kept(document)]
             assert links == in_order(kept, documents, order), (query, name)
 
+    async def copy(self, links: list[str]) -> None:
+        """Put some documents into /s, a factory without indexes."""
+        lines = [
+            {"op": "PUT", "link": f"/s/{link[3:]}", "body": self.documents[link]} for link in links
+        ]
+        assert {result["status"] for result in await self.store.bulk(lines)} <= {200, 201}
+
+    async def counted(self, path: str, filter_: str) -> list[Any]:
+        """Return `$count` of a factory, and its groups by a member."""
+        url = self.rng.choice(self.cluster.urls)
+        query = {"$filter": filter_, "$count": "true", "$limit": "1"}
+        _, page = await asked(self.http, url, path, **query)
+        body = {"path": path, "filter": filter_, "groupBy": "title",
+                "aggregates": "count(*), min(year), max(title)"}  # fmt: skip
+        _, grouped = await asked(self.http, url, "/core/query-tasks", body)
+        return [page["documentCount"], grouped["groups"]]
+
+    async def searched_pages(self) -> float:
+        """Return the pages of scans that all nodes have read: no search by an index reads any."""
+        return sum(
+            metrics(node).get("docstore_scan_pages_total", 0.0) for node in self.cluster.nodes
+        )
+
+    async def told_first(self, path: str, where: str, last: str) -> list[str]:
+        """Return the links that a new subscription with a replay tells before all changes.
+
+        last: a document that fulfils the condition, whose next version ends the wait.
+        """
+        async with receiving() as receiver:
+            body = {"callback": receiver.url, "where": where, "replayState": True}
+            url = f"{self.rng.choice(self.cluster.urls)}{path}/subscriptions"
+            async with self.http.post(url, json=body) as answer:
+                made = await answer.json()
+                assert answer.status == 201, made
+            await self.store.put(f"{path}/{last[3:]}", self.documents[last])
+            await receiver.until(
+                lambda: receiver.calls and receiver.calls[-1]["type"] != "documents"
+            )
+            await self.store.delete(made["documentSelfLink"])
+            calls = [call for call in receiver.calls if call["type"] == "documents"]
+            return [each["documentSelfLink"][3:] for call in calls for each in call["changes"]]
+
     async def built(self) -> None:
         """Wait until a query of each node uses an index."""
         async with asyncio.timeout(60):
@@ -134,8 +178,8 @@ class Group:
 
 
 @asynccontextmanager
-async def group(directory: Path, indexes: list[str]) -> AsyncIterator[Group]:
-    with LocalCluster(3, directory, ["--slots", str(SLOTS)]) as cluster:
+async def group(directory: Path, indexes: list[str], *flags: str) -> AsyncIterator[Group]:
+    with LocalCluster(3, directory, ["--slots", str(SLOTS), *flags]) as cluster:
         async with Client(cluster.urls) as store, aiohttp.ClientSession() as http:
             await store.declare("/i", indexes=indexes)
             made = Group(cluster, store, http)
@@ -242,3 +286,47 @@ async def test_a_declared_index_is_used_and_gives_the_same_answers(tmp_path: Pat
         assert page["explain"]["index"] is None
         assert page["explain"]["why"] == "no index is title"
         assert page["explain"]["looked"] == COUNT
+
+
+@pytest.mark.thorough
+async def test_counts_and_groups_by_an_index_are_those_of_a_scan(tmp_path: Path) -> None:
+    async with group(tmp_path, INDEXES) as nodes:
+        await nodes.store.declare("/s")
+        await nodes.copy(sorted(nodes.documents))
+        await nodes.built()
+        rng, documents = random.Random(3), nodes.documents
+        scanned = await nodes.searched_pages()
+        filters = [questions(rng) for _ in range(12)]
+        for filter_, is_kept in filters:
+            if not filter_.startswith(("not", "title")):  # No index helps these.
+                count, _ = await nodes.counted("/i", filter_)
+                assert count == sum(map(is_kept, documents.values())), filter_
+        assert await nodes.searched_pages() == scanned
+        for filter_, _ in filters:  # Each follows a write that no index has yet.
+            await nodes.put(some := rng.sample(sorted(documents), 20))
+            await nodes.copy(some)
+            by_index, by_scan = [await nodes.counted(path, filter_) for path in ("/i", "/s")]
+            assert by_index == by_scan, filter_
+        assert await nodes.searched_pages() > scanned
+
+
+@pytest.mark.thorough
+async def test_a_feed_starts_by_an_index_with_the_documents_of_a_scan(tmp_path: Path) -> None:
+    keys = tmp_path / "callback.keys"
+    keys.write_text(base64.b64encode(bytes(32)).decode())
+    keys.chmod(0o600)
+    flags = ("--callback-hosts", "http://127.0.0.1", "--callback-networks", "127.0.0.0/8",
+             "--callback-key-file", str(keys))  # fmt: skip
+    async with group(tmp_path, INDEXES, *flags) as nodes:
+        await nodes.store.declare("/s")
+        await nodes.copy(sorted(nodes.documents))
+        await nodes.built()
+        for _ in range(4):
+            where, is_kept = questions(nodes.rng)
+            kept = sorted(link for link, each in nodes.documents.items() if is_kept(each))
+            by_index, by_scan = [
+                await nodes.told_first(path, where, kept[0]) for path in ("/i", "/s")
+            ]
+            assert by_index == by_scan == [link[3:] for link in kept], where
+            await nodes.put(some := nodes.rng.sample(sorted(nodes.documents), 20))
+            await nodes.copy(some)
