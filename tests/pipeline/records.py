@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from docstore.client.local import LocalCluster
-from docstore.pipeline.group_client import GroupClient
+from docstore.pipeline.group_client import GroupClient, GroupError
+from docstore.streams.routing import partition_of
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 AIRPORTS = ("ABQ", "BOS", "CMH", "DAL", "ELP", "FLL", "GEG", "HOU")
@@ -57,16 +59,30 @@ class Topic:
         return list(self.group.json("GET", self.path)["partitions"])
 
     def post(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append flights, by their origins."""
-        lines = [
-            json.dumps({"key": row["origin"], "value": row, "headers": {"from": "test"}}).encode()
-            for row in rows
-        ]
-        group = self.group
-        with group.open(
-            "POST", group.urls[0], f"{self.path}/records", b"\n".join(lines), NDJSON
-        ) as answer:
-            answer.read()
+        """Append flights by their origins, once: a busy machine may replace a leader meanwhile."""
+        count = len(self.page())
+        parts: dict[int, list[bytes]] = {}
+        for row in rows:
+            line = {"key": row["origin"], "value": row, "headers": {"from": "test"}}
+            number = partition_of(row["origin"].encode(), count)
+            parts.setdefault(number, []).append(json.dumps(line).encode())
+        producer = uuid4().hex
+        epoch = self.group.json("POST", "/core/producers", {"id": producer})["epoch"]
+        numbered = {**NDJSON, "Docstore-Producer": f"{producer}; epoch={epoch}; sequence=0"}
+        for number, lines in parts.items():
+            self._append(f"{self.path}/partitions/{number}/records", b"\n".join(lines), numbered)
+
+    def _append(self, path: str, lines: bytes, headers: Mapping[str, str]) -> None:
+        """Append the records of one partition; repeat the request until its outcome is known."""
+        group, deadline = self.group, time.monotonic() + 90
+        while True:
+            try:
+                with group.open("POST", group.urls[0], path, lines, headers) as answer:
+                    answer.read()
+                return
+            except GroupError as error:
+                if error.status < 500 or time.monotonic() > deadline:
+                    raise
 
     def lose(self) -> int:
         """Return how many records retention has let go of, once there are some, of partition 0."""

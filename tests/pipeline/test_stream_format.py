@@ -63,7 +63,8 @@ def test_a_table_is_what_was_produced_up_to_when_it_was_loaded(topic: Topic) -> 
         assert all(row["key"] == json.loads(row["value"])["origin"] for row in mine)
     assert {row["topic"] for row in rows} == {topic.name}
     assert {bytes(row["headers"]["from"]) for row in rows} == {b"test"}
-    assert {row["epoch"] for row in rows} == {page["epoch"] for page in topic.page()}
+    now = [page["epoch"] for page in topic.page()]  # A busy machine may have changed a leader.
+    assert all(1 <= row["epoch"] <= now[row["partition"]] for row in rows)
 
 
 def test_a_table_begins_and_ends_where_it_is_told(topic: Topic) -> None:
