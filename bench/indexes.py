@@ -3,7 +3,7 @@
 Three nodes with films-like documents; one client asks any node for pages of 50 whole documents.
 With PostgreSQL's server installed (Debian: postgresql), the same pages of one node of it. Then
 PUTs of 64 connections, in turn without an index, with one whose member no write changes, and with
-one whose member each write changes.
+one whose member each write changes; their costs are medians of the ratios within a round.
 
 Exit codes as of `python -m bench`.
 """
@@ -188,8 +188,9 @@ async def writes(cluster: Docstores, wrk: Wrk, figures: dict[str, Any], options:
     """Measure PUTs without an index and with one, in turn."""
     link = f"http://{cluster.members[0].address}/core/factories/bench"
     found: dict[str, list[Load]] = {"none": [], UNCHANGED: [], CHANGED: []}
-    for _ in range(options.rounds):
-        for index, loads in found.items():
+    for turn in range(options.rounds):
+        every = list(found.items())
+        for index, loads in every[::-1] if turn % 2 else every:
             indexes = [] if index == "none" else [index]
             await cluster.ask("PATCH", link, json={"indexes": indexes})
             await asyncio.sleep(3)
@@ -202,21 +203,30 @@ async def writes(cluster: Docstores, wrk: Wrk, figures: dict[str, Any], options:
             loads.append(load)
             us = 1e6 * load.cpu_s / load.requests
             print(f"put, index {index}: {load.rate:.0f}/s, {us:.0f} us of processor", flush=True)
-    plain = _summed(found["none"])
     for index, loads in found.items():
         rate, cpu_us = _summed(loads)
+        pairs = [_ratios(*each) for each in zip(found["none"], loads, strict=True)]
+        cost, cpu_cost = (statistics.median(each) for each in zip(*pairs, strict=True))
         figures[f"put_{index}"] = {
-            "rate": rate, "cpu_us": cpu_us, "cost": 1 - rate / plain[0],
-            "cpu_cost": cpu_us / plain[1] - 1, "runs": [asdict(load) for load in loads],
+            "rate": rate, "cpu_us": cpu_us, "cost": cost, "cpu_cost": cpu_cost,
+            "runs": [asdict(load) for load in loads],
         }  # fmt: skip
-        print(f"put_{index}: {rate:.0f}/s ({100 * (rate / plain[0] - 1):+.1f} %), {cpu_us:.0f} us"
-              f" of processor ({100 * (cpu_us / plain[1] - 1):+.1f} %)", flush=True)  # fmt: skip
+        print(f"put_{index}: {rate:.0f}/s ({-100 * cost:+.1f} %), {cpu_us:.0f} us"
+              f" of processor ({100 * cpu_cost:+.1f} %)", flush=True)  # fmt: skip
 
 
 def _summed(loads: list[Load]) -> tuple[float, float]:
     """Return the rate of PUTs, and the processor time of one in microseconds."""
-    rate = statistics.median(load.rate for load in loads)
-    return rate, statistics.median(1e6 * load.cpu_s / load.requests for load in loads)
+    return statistics.median(load.rate for load in loads), statistics.median(map(_cpu_us, loads))
+
+
+def _cpu_us(load: Load) -> float:
+    return 1e6 * load.cpu_s / load.requests
+
+
+def _ratios(plain: Load, load: Load) -> tuple[float, float]:
+    """Return what an index costs in one round: a part of the rate, and of processor time."""
+    return 1 - load.rate / plain.rate, _cpu_us(load) / _cpu_us(plain) - 1
 
 
 def arguments() -> argparse.Namespace:
@@ -225,7 +235,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200, help="per row")
     parser.add_argument("--seconds", type=int, default=10, help="per round of writes")
-    parser.add_argument("--rounds", type=int, default=3, help="of writes")
+    parser.add_argument("--rounds", type=int, default=6, help="of writes")
     parser.add_argument("--short", action="store_true", help="20,000 documents, short rounds")
     options = parser.parse_args()
     if options.short:
