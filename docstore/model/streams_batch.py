@@ -25,6 +25,9 @@ SPARSE = 1 << 5
 COUNTED = 1 << 6
 """Flag of a batch whose producer numbers records, not batches. Compaction keeps it, not KAFKA."""
 
+PURGED = 1 << 7
+"""Flag of a batch from which compaction has removed tombstones."""
+
 _FIXED = struct.Struct(">IBQIQqq16sBIqBI")
 _RANGE = struct.Struct(">QI")
 _RANGE_AT = struct.calcsize(">IB")
@@ -32,6 +35,7 @@ _CRC = struct.Struct(">I")
 _FRAME = struct.Struct(">I")
 _PLACE_AT = struct.calcsize(">IBQIQqq")
 _PRODUCER_AT = _PLACE_AT + 16
+_FLAGS_AT = _FIXED.size - struct.calcsize(">BI")
 """Offset of the length of the producer's id, one byte."""
 
 
@@ -107,6 +111,11 @@ def range_of(raw: bytes) -> tuple[int, int]:
     """Return the first offset of a batch that was verified before, and the offset after it."""
     base, records = _RANGE.unpack_from(raw, _RANGE_AT)
     return base, base + records
+
+
+def flags_of(raw: bytes) -> int:
+    """Return the flags of a batch that was verified before."""
+    return raw[_FLAGS_AT]
 
 
 def is_of(head: bytes, place: bytes) -> bool:

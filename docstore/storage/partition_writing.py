@@ -35,6 +35,7 @@ from docstore.storage.partitions import (
     ErasePartition,
     PartitionRecord,
     PartitionWrite,
+    ReplaceBatches,
     SavePartition,
     TrimPartition,
     dropped,
@@ -155,6 +156,9 @@ class _Commit:
                 case AppendBatches(batches):
                     for name, raw in batches:
                         self._append(name, raw)
+                case ReplaceBatches(name, raw):
+                    self._insert_batches()
+                    self._replace(self._tail(name), raw)
                 case CutPartition(name, end):
                     self._insert_batches()
                     self._cut(self._tail(name), end)
@@ -232,15 +236,34 @@ class _Commit:
         if tail.size:
             assert header.base == tail.end, "a hole in a partition"
             assert header.last_us >= tail.last_us, "a batch older than the one before"
-        rest = memoryview(raw)[len(head) :]
-        self._lines.append((tail.id_of(header.base), head, zlib.crc32(head), rest))
+        self._insert_later(tail, header.base, raw)
         self._tails[name] = tail._replace(
             first=tail.first if tail.size else header.base,
             end=header.end,
             size=tail.size + len(raw),
             last_us=header.last_us,
         )
+
+    def _insert_later(self, tail: Tail, base: int, raw: bytes) -> None:
+        head = head_of(raw)
+        rest = memoryview(raw)[len(head) :]
+        self._lines.append((tail.id_of(base), head, zlib.crc32(head), rest))
         self.pages += 1 + len(raw) // PAGE_BYTES
+
+    def _replace(self, tail: Tail, raw: bytes) -> None:
+        head = head_of(raw)
+        header = header_from(head)
+        assert is_of(head, place_of(tail.name)), "a batch of another partition"
+        assert header.size == len(raw), "a batch of another length than its head says"
+        edges = [
+            base_of(key)
+            for offset in (header.base, header.end)
+            for key in self._ids(tail, offset, offset + 1, 1)
+        ]
+        assert edges == [header.base, header.end], "a replacement of a part of a batch"
+        gone = self._delete(tail.id_of(header.base), tail.id_of(header.end))
+        self._insert_later(tail, header.base, raw)
+        self._tails[tail.name] = tail._replace(size=tail.size - gone + len(raw))
 
     def _insert_batches(self) -> None:
         """Insert the gathered batches, in the order of the table."""

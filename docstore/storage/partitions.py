@@ -61,6 +61,17 @@ class AppendBatches:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceBatches:
+    """Replace the batches of a range of offsets by one batch of the same range.
+
+    The range begins and ends with a batch, and the last batch of the partition is not in it.
+    """
+
+    name: str
+    batch: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class CutPartition:
     """Truncate a partition: remove the batches from offset `end` on, a batch boundary."""
 
@@ -102,7 +113,13 @@ def dropped(name: str) -> PartitionRecord:
 
 
 PartitionWrite = (
-    SavePartition | AppendBatches | CutPartition | TrimPartition | ErasePartition | DropPartition
+    SavePartition
+    | AppendBatches
+    | ReplaceBatches
+    | CutPartition
+    | TrimPartition
+    | ErasePartition
+    | DropPartition
 )
 
 

@@ -26,6 +26,7 @@ from docstore.storage.partitions import (
     PartitionQuery,
     PartitionRecord,
     PartitionWrite,
+    ReplaceBatches,
     SavePartition,
     TrimPartition,
 )
@@ -59,6 +60,12 @@ def batches(rng: Random, number: int) -> list[list[PartitionWrite]]:
             edge = kept[rng.randrange(1, len(kept))]
             again = batch(name, edge, 2, last_us=1 << 50, size=rng.choice((5, 5000)))
             add(CutPartition(name, edge), AppendBatches([(name, again)]))
+        elif chance < 0.15 and len(kept) > 2:
+            first = rng.randrange(len(kept) - 1)
+            last = rng.randrange(first + 1, len(kept))
+            records = kept[last] - kept[first]
+            again = batch(name, kept[first], records, last_us=1 << 50, size=rng.choice((5, 5000)))
+            add(ReplaceBatches(name, again))
         elif chance < 0.2 and kept:
             add(TrimPartition(name, rng.choice(kept), 3))
         elif chance < 0.25:

@@ -30,6 +30,7 @@ from docstore.storage.partitions import (
     PartitionRecovered,
     PartitionResult,
     PartitionWrite,
+    ReplaceBatches,
     SavePartition,
     Size,
     StreamsRecovered,
@@ -91,6 +92,8 @@ class PartitionLedger:
                 case AppendBatches(batches):
                     for name, raw in batches:
                         self._append(name, raw)
+                case ReplaceBatches(name, raw):
+                    self._replace(self._log(name), raw)
                 case CutPartition(name, end):
                     log = self._log(name)
                     kept = bisect_left(log.headers, end, key=_base)
@@ -128,6 +131,18 @@ class PartitionLedger:
             assert header.last_us >= log.headers[-1].last_us, "a batch older than the one before"
         log.headers.append(header)
         log.batches.append(raw)
+
+    def _replace(self, log: _PartitionLog, raw: bytes) -> None:
+        header = header_of(raw)
+        assert is_of(raw, log.place), "a batch of another partition"
+        first, last = (
+            bisect_left(log.headers, offset, key=_base) for offset in (header.base, header.end)
+        )
+        edges = [
+            each.base for each in (*log.headers[first : first + 1], *log.headers[last : last + 1])
+        ]
+        assert edges == [header.base, header.end], "a replacement of a part of a batch"
+        log.headers[first:last], log.batches[first:last] = [header], [raw]
 
     def _drop(self, name: str, limit: int) -> None:
         if name not in self._records:

@@ -20,6 +20,7 @@ from docstore.storage.partitions import (
     PartitionQuery,
     PartitionRecord,
     PartitionWrite,
+    ReplaceBatches,
     SavePartition,
     StreamStore,
     TrimPartition,
@@ -40,6 +41,7 @@ changes = st.one_of(
     st.tuples(st.just("save"), names, small),
     st.tuples(st.just("append"), names, sizes),
     st.tuples(st.just("append"), names, sizes),
+    st.tuples(st.just("replace"), names, small),
     st.tuples(st.just("cut"), names, small),
     st.tuples(st.just("trim"), names, small),
     st.tuples(st.just("erase"), names, small),
@@ -78,6 +80,16 @@ def appended(ledger: PartitionLedger, name: str, records: list[int]) -> AppendBa
     return AppendBatches(raws)
 
 
+def replaced(name: str, found: list[BatchHeader], first: int, number: int) -> list[PartitionWrite]:
+    """Return the replacement of some batches by a smaller one, if there are more after them."""
+    gone = found[first : first + number]
+    if first + number >= len(found):
+        return []
+    records = gone[-1].end - gone[0].base
+    raw = batch(name, gone[0].base, records, last_us=gone[-1].last_us, size=4)
+    return [ReplaceBatches(name, raw)]
+
+
 def writes_of(ledger: PartitionLedger, change: Change) -> list[PartitionWrite]:
     name = change[1]
     found = ledger.recovered(1).partitions.get(name)
@@ -90,6 +102,8 @@ def writes_of(ledger: PartitionLedger, change: Change) -> list[PartitionWrite]:
             return [ErasePartition(name), SavePartition(record(name, number))]
         case ("append", _, list(records)) if found and found.record.copy:
             return [appended(ledger, name, records)]
+        case ("replace", _, int(number)) if found:
+            return replaced(name, headers(ledger, name), number % 4, number % 3 + 1)
         case ("cut", _, int(number)) if found:
             edges = [header.base for header in headers(ledger, name)]
             return [CutPartition(name, [*edges, found.end, 999][-1 - number % (len(edges) + 2)])]

@@ -18,6 +18,7 @@ from docstore.storage.partitions import (
     Oldest,
     PartitionRecord,
     PartitionRecovered,
+    ReplaceBatches,
     SavePartition,
     StreamsRecovered,
     StreamStore,
@@ -158,6 +159,20 @@ async def test_a_cut_lets_the_next_batch_begin_there(disk: Disk) -> None:
     assert (recovered.end, recovered.last_us, recovered.size) == (0, 0, 0)
 
 
+async def test_batches_are_replaced_by_one_of_the_same_offsets(disk: Disk) -> None:
+    leader = Leader()
+    await disk.store.commit([*begun(A), leader.append(A, 2, 3, 4, 1)])
+    small = batch(A, 2, 7, last_us=2500)
+    await disk.store.commit([ReplaceBatches(A, small), leader.append(A, 1)])
+    assert await batches(disk.store) == [(0, 2), (2, 9), (9, 10), (10, 11)]
+    assert await batches(disk.store, 5, 6) == [(2, 9)]
+    recovered = await found(disk)
+    assert recovered.size == 2 * len(batch(A, 0)) + len(batch(A, 0, 2)) + len(small)
+    await disk.store.commit([TrimPartition(A, 8), CutPartition(A, 9)])
+    assert await batches(disk.store) == [(2, 9)]
+    assert (await found(disk)).last_us == 2500
+
+
 async def test_a_trim_lets_go_of_whole_batches_below_the_start(disk: Disk) -> None:
     leader = Leader()
     await disk.store.commit([*begun(A), leader.append(A, *[2] * 9)])
@@ -249,6 +264,10 @@ async def test_batches_may_be_large_and_many(disk: Disk) -> None:
         AppendBatches([(A, batch(A, 4, 0, last_us=1 << 40))]),
         AppendBatches([(A, batch(A, 4))]),
         CutPartition(A, 1),
+        ReplaceBatches(A, batch(A, 0, 1)),
+        ReplaceBatches(A, batch(A, 1, 1)),
+        ReplaceBatches(A, batch(A, 2, 2)),
+        ReplaceBatches(A, batch(B, 0, 2)),
         SavePartition(PartitionRecord(A, "")),
     ],
 )
