@@ -32,12 +32,12 @@ OF_STREAMS = frozenset(
     " orphans probes reassignments recreated repeated resent resignations restarted_at_start"
     " shrunk told_again trimmed_records updates_unknown vetoes witness_rounds"
     " RI1 RI2 RI3 RI4 RI5 RI6 RI7 RI8 RI9 RI10 RI11 RI12 RI13 RI15 RI16 RI17 RI18 RI19"
-    " RI20 RI21 RI22 deleted_records deletions".split()
+    " RI20 RI21 RI22 RI23 deleted_records deletions compactions compacted_records".split()
 ).union(
     (
         "batches rotten", "disks taken", "elected outside the set", "lost uncommitted",
         "lost by unclean elections", "nodes left out", "producers begun anew", "RI17 refused",
-        "unclean elections",
+        "unclean elections", "RI23 views",
     ),
     (f"fetch {code}" for code in "not-committed-yet offset-evicted offset-out-of-range".split()),
     (

@@ -1,12 +1,14 @@
 """Streams in the simulator: nothing committed is lost, told twice or shown too early."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tests.docstore.streams import test_leader, test_worked_logs
+from tests.docstore.streams import test_compaction, test_leader, test_worked_logs
+from tests.sim.nemesis import BESIDE
 from tests.sim.streaming import run
-from tests.sim.streaming_ablations import MORE, RULES, without
+from tests.sim.streaming_ablations import AWAY, COMPACTED, MORE, RULES, UNCLEANLY, without
 from tests.sim.streaming_shapes import CHANGES, UNCLEAN, Shape, shape_of
 
 SEEDS_MAX = 40
@@ -17,10 +19,21 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "elected-by-length-alone": (
         test_worked_logs.test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appended
     ),
+    "outdated-replicas-go-on": (
+        test_compaction.test_a_replica_with_records_whose_tombstones_are_gone_begins_anew
+    ),
+    "compacted-logs-are-cut": (
+        test_compaction.test_a_compacted_log_begins_anew_after_an_unclean_election_that_would_cut_it
+    ),
     "unknown-taken-for-refused": (
         test_leader.test_a_follower_whose_joining_is_of_unknown_fate_counts_until_that_is_known
     ),
 }
+
+
+def _as_pinned(seed: int, beside: tuple[str, ...] = BESIDE) -> Shape:
+    """Return the shape that a seed had when it was pinned."""
+    return replace(shape_of(seed, beside), deletes=False, cleanup="delete")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -43,7 +56,7 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
 # cut below it; a replica whose node left before it was filled (rule RM2).
 @pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_385, 101_675])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
-    outcome = run(seed, shape_of(seed, beside=()), register=False)
+    outcome = run(seed, _as_pinned(seed, beside=()), register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
@@ -51,7 +64,7 @@ def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
 # that was lost (rule T4).
 @pytest.mark.parametrize(("seed", "register"), [(610_045, False), (700_596, True)])
 def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, register: bool) -> None:
-    outcome = run(seed, shape_of(seed), register=register)
+    outcome = run(seed, _as_pinned(seed), register=register)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
@@ -63,6 +76,15 @@ def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
         if outcome.counters["lost by unclean elections"]:
             return
     raise AssertionError("none has lost anything")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("shape", [COMPACTED, AWAY, UNCLEANLY])
+def test_compacted_topics_show_the_newest_record_of_each_key(shape: Shape) -> None:
+    for seed in range(3):
+        outcome = run(seed, shape)
+        assert (outcome.problems, outcome.stuck) == ([], [])
+        assert outcome.counters["compacted_records"] > 100
 
 
 def test_nodes_join_and_leave_the_group_and_their_data_go_to_others_first() -> None:

@@ -40,6 +40,10 @@ RetentionMs = Annotated[
 RetentionBytes = Annotated[
     str, typer.Option(help="Size limit of a partition, such as 10g; 0: none.")
 ]
+Cleanup = Annotated[
+    str,
+    typer.Option(help="How records are removed: delete (by age), compact (by key), or both."),
+]
 Compression = Annotated[
     str,
     typer.Option(
@@ -87,6 +91,7 @@ def create(
     retention: RetentionMs = "7d",
     retention_bytes: RetentionBytes = "0",
     compression: Compression = "",
+    cleanup: Cleanup = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -98,6 +103,8 @@ def create(
     }
     if compression:
         asked["compression"] = compression
+    if cleanup:
+        asked["cleanup"] = cleanup
     if replicas is not None:
         asked["replicationFactor"] = replicas
     if min_in_sync is not None:
@@ -153,6 +160,7 @@ def alter(
     retention: RetentionMs = "",
     retention_bytes: RetentionBytes = "",
     compression: Compression = "",
+    cleanup: Cleanup = "",
     url: Urls = DEFAULT_URLS,
     as_json: AsJson = False,
 ) -> None:
@@ -161,6 +169,7 @@ def alter(
     given = {
         "partitions": partitions, "minInSync": min_in_sync, "retention": kept or None,
         "compression": compression or None,
+        "cleanup": cleanup or None,
     }  # fmt: skip
     asked = {member: value for member, value in given.items() if value is not None}
     if not asked:

@@ -60,6 +60,15 @@ class NeedsPartition(BadRequest):
     code = "producer-needs-a-partition"
 
 
+class NeedsKey(BadRequest):
+    """A record of a compacted topic must have a key: the newest record of each key is kept."""
+
+    code = "record-needs-a-key"
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"record {index}: `key` must be given, as the topic is compacted by key")
+
+
 @dataclass(slots=True)
 class _Part:
     """The records of a request for one partition."""
@@ -205,8 +214,10 @@ class _Router:
         self._anywhere = anywhere
         self.parts: dict[int, _Part] = {}
 
-    def find(self, posted: int | None, key: bytes | None) -> int:
+    def find(self, index: int, posted: int | None, key: bytes | None) -> int:
         """Return the partition of a record: the named one, by its key, or any."""
+        if key is None and self._topic.compacts:
+            raise NeedsKey(index)
         if posted is not None:
             if self._fixed not in (None, posted):
                 raise BadRequest(f"partition must be {self._fixed}, as in the path; got {posted}")
@@ -251,6 +262,10 @@ def _whole(body: bytes, topic: Topic, partition: int) -> _Part:
         raise TooLarge(f"a batch for one partition must have at most {most} bytes; got {len(body)}")
     if not records:
         raise BadRequest(NO_RECORD)
+    if topic.compacts:
+        for index, (key, _) in enumerate(keyed(body)):
+            if key is None:
+                raise NeedsKey(index)
     return _Part(partition, 0, [body], list(range(records)), len(body))
 
 
@@ -259,10 +274,10 @@ def _parts(body: bytes, media: str, router: _Router) -> Sequence[_Part]:
     if media == MSGPACK_TYPE:
         checked(body)
         for index, (key, packed) in enumerate(keyed(body)):
-            router.add(router.find(None, key), index, packed, 0)
+            router.add(router.find(index, None, key), index, packed, 0)
     else:
         for index, each in enumerate(_posted(body, media)):
-            router.add(router.find(each.partition, each.key), index, each.packed, JSON)
+            router.add(router.find(index, each.partition, each.key), index, each.packed, JSON)
     parts = list(router.parts.values())
     if not parts or not parts[0].indexes:
         raise BadRequest(NO_RECORD)

@@ -7,13 +7,18 @@ way to a follower are bounded, so that heartbeats and documents are not delayed 
 
 from collections.abc import Callable
 
-from docstore.model.streams_batch import range_of
+from docstore.model.document import NO_BALLOT
+from docstore.model.streams_batch import PURGED, flags_of, header_of, range_of
 from docstore.storage.partitions import Batches, CorruptPartition, PartitionResult
+from docstore.streams.compaction import cut_out
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.log import PartitionLog, common_offset
-from docstore.wire.streams_messages import Adopt, Append, LogState
+from docstore.wire.streams_messages import Adopt, Append, LogState, Rejected
+
+OUTDATED = "outdated"
+"""Code that rejects the log of a follower which is older than tombstones that are gone."""
 
 
 class FollowerCatchUp:
@@ -47,8 +52,8 @@ class FollowerCatchUp:
 
     def _begin(self, leading: Leading, follower: FollowerState) -> None:
         """Have a follower begin with the batch that holds the log start, or with the last one."""
-        log, copy = leading.log, follower.copy
-        offset = min(log.start, log.end - 1)
+        log, copy, start = leading.log, follower.copy, leading.log.start
+        offset = min(start, log.end - 1)
 
         def begin(found: PartitionResult) -> None:
             follower.is_looking = False
@@ -56,8 +61,9 @@ class FollowerCatchUp:
                 self._damaged(log)
             elif follower.is_attached and follower.copy == copy:
                 batches = [each for each in found if isinstance(each, bytes)]
-                follower.begins_at = range_of(batches[0])[0] if batches else log.start
-                self._adopt(leading, follower, follower.begins_at, is_first=True)
+                base = range_of(batches[0])[0] if batches else start
+                follower.begins = (base, start)
+                self._adopt(leading, follower, base, is_first=True)
                 self.feed(leading, follower)
 
         in_memory = log.from_tail(offset, log.end, 0)
@@ -84,6 +90,7 @@ class FollowerCatchUp:
         # The first Append tells a start other than 0 again: its acknowledgement proves it durable.
         follower.sent, follower.told = common, (log.high, -1 if log.start else 0)
         follower.news = 0
+        follower.is_copied = is_first or (follower.is_copied and follower.has_joined)
         self.remind(leading)
 
     def feed_all(self, leading: Leading) -> None:
@@ -95,7 +102,7 @@ class FollowerCatchUp:
         """Send pages until the follower was sent all, or the bytes under way reach the bound."""
         core, log = self._core, leading.log
         config = core.config
-        is_below = follower.sent < log.start and follower.sent != follower.begins_at
+        is_below = follower.sent < log.start and (follower.sent, log.start) != follower.begins
         if follower.is_attached and is_below and not follower.is_looking:
             # Records that it still lacks were deleted (scenario F27).
             self._begin(leading, follower)
@@ -128,7 +135,19 @@ class FollowerCatchUp:
         self.feed(leading, follower)
 
     def _send(self, leading: Leading, follower: FollowerState, page: list[bytes]) -> None:
-        first, _ = range_of(page[0])
+        log = leading.log
+        if not follower.is_copied and any(flags_of(raw) & PURGED for raw in page):
+            # It may have records whose tombstones are gone (rule RC14): it must begin anew.
+            self._core.counters["outdated"] += 1
+            follower.is_attached = False
+            why = (log.name, leading.epoch, OUTDATED, NO_BALLOT, "")
+            self._core.post(follower.node, Rejected, why)
+            return
+        first, end = range_of(page[0])
+        if first < follower.sent:
+            # It has the first records of a batch that compaction has made of several.
+            first = follower.sent
+            page = [cut_out(log.place, page[0], header_of(page[0]), first, end), *page[1:]]
         size = sum(map(len, page))
         self._append(leading, follower, first, page)
         _, follower.sent = range_of(page[-1])
@@ -192,7 +211,7 @@ class FollowerCatchUp:
                 follower.in_flight.clear()
                 follower.in_flight_bytes = 0
                 if follower.has_joined:
-                    follower.sent = min(max(follower.acked, log.start), follower.sent)
+                    follower.sent = min(follower.acked, follower.sent)
                 self.feed(leading, follower)
                 if not follower.in_flight:
                     self.ask(leading, follower)  # It has the whole log; its answer was lost.

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable
 
 from docstore.machines.disk import DiskBatch, MachineDisk
+from docstore.model.streams_batch import range_of
 from docstore.storage.partitions import (
     AppendBatches,
     CutPartition,
     PartitionQuery,
     PartitionResult,
     PartitionWrite,
+    ReplaceBatches,
     SavePartition,
 )
 from docstore.streams.core import Core
@@ -44,6 +46,13 @@ class Disk(MachineDisk[PartitionLog, Appended, PartitionWrite, PartitionQuery, P
         self.batch.appended.extend((log.name, raw) for raw in batches)
         self.batch.ends[log.name] = (log, log.cuts, log.end)
         self._tails.grown(log)
+
+    def replace(self, log: PartitionLog, raw: bytes) -> None:
+        """Add the replacement of durable batches by one of the same offsets to the turn's batch."""
+        log.evict(range_of(raw)[1])
+        self._tails.grown(log)
+        self.store(ReplaceBatches(log.name, raw))
+        self.save(log)  # The high watermark on the disk is not below a rewritten batch.
 
     def cut(self, log: PartitionLog) -> None:
         """Add a truncation to the turn's batch; the remaining log is durable with that batch."""

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from docstore.machines.core import NEVER
 from docstore.model.document import NO_BALLOT, Ballot, Ballots, ballots_until
-from docstore.model.streams_batch import BatchHeader, verified
+from docstore.model.streams_batch import SPARSE, BatchHeader, verified
 from docstore.storage.partitions import CorruptPartition, ErasePartition, Oldest, PartitionResult
+from docstore.streams.catchup import OUTDATED
 from docstore.streams.core import Core
 from docstore.streams.disk import WHOLE, Disk
 from docstore.streams.fencing import Fencing
@@ -167,38 +168,47 @@ class FollowedPartitions:
             self._restart_at(log, message)
         # If adopted before a restart, the log is already a prefix of the leader's.
         if log.adopted != ballot and message.common < log.end:
-            was_committed = message.common < log.high
+            if message.common < log.high:
+                self._cut_committed(log, message.common)
+                return False
             core.counters["cut"] += 1
             log.cut(message.common)
             self._disk.cut(log)
-            if was_committed:
-                self._relearn_producers(log)
-                return False
         log.joined = ballot
         self._disk.save(log)
         core.counters["adopted"] += 1
         return True
 
-    def _relearn_producers(self, log: PartitionLog) -> None:
-        """Read producer state below the cut again: memory holds only the newest committed batches.
+    def _cut_committed(self, log: PartitionLog, end: int) -> None:  # Tests replace this.
+        """Truncate committed records after an unclean election, once all headers are read.
 
-        Attach again afterwards. This takes as long as a start, and only an unclean election needs
-        it.
+        Producer state below the cut is read again, as memory holds only the newest committed
+        batches. A log that compaction has changed below the cut begins anew: it may lack records
+        whose newer ones are truncated.
         """
         cuts = log.cuts
 
-        def learn(found: PartitionResult) -> None:
+        def cut(found: PartitionResult) -> None:
             if not self._logs.holds(log) or log.cuts != cuts:
                 return
             if isinstance(found, CorruptPartition):
                 log.full = False
                 self._disk.save(log)
-            else:
-                log.relearn_producers([each for each in found if isinstance(each, BatchHeader)])
+                self.seek(log)
+                return
+            stored = [each for each in found if isinstance(each, BatchHeader)]
+            below = [each for each in (*stored, *(head for head, _ in log.tail)) if each.base < end]
+            if any(each.flags & SPARSE for each in below):
+                self._begin_anew(log)
+                return
+            self._core.counters["cut"] += 1
+            log.cut(end)
+            log.relearn_producers([each for each in stored if each.base < end])
+            self._disk.cut(log)
+            self._disk.save(log)
             self.seek(log)
 
-        self._disk.save(log)
-        self._disk.when_durable(lambda: self._disk.read(Oldest(log.name, WHOLE), learn))
+        self._disk.read(Oldest(log.name, WHOLE), cut)
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with an empty log at the first batch of the leader's, with its producer state."""
@@ -211,7 +221,7 @@ class FollowedPartitions:
         self._disk.save(log)
 
     def _begin_anew(self, log: PartitionLog) -> None:
-        """Begin a new, empty copy in place of damaged data; the new copy is in no set (RC5)."""
+        """Begin a new, empty copy in place of damaged or old data; it is in no set (RC5)."""
         core = self._core
         core.counters["begun_anew"] += 1
         log.clear(0, b"")
@@ -268,6 +278,8 @@ class FollowedPartitions:
             log.extend(news)
             self._disk.append(log, [raw for _, raw in news])
             self._take_terms(log, following)
+            if any(header.flags & SPARSE for header, _ in news):
+                self._disk.save(log)  # With a high watermark that is not below these batches.
             core.counters["followed"] += len(news)
         if log.adopted != following.ballot and log.end >= following.base:
             log.adopted = following.ballot
@@ -312,8 +324,12 @@ class FollowedPartitions:
         if start > log.start:
             self._replicas.trim(log, start)
 
-    def rejected(self, sender: str, log: PartitionLog, epoch: int) -> None:
-        """Attach again, since the leader does not know the state of this log."""
+    def rejected(self, sender: str, log: PartitionLog, epoch: int, code: str) -> None:
+        """Attach again, as the leader does not know this log, or anew, as the log is outdated."""
         following = self.following.get(log.name)
-        if following is not None and following.ballot == (epoch, sender):
+        if following is None or following.ballot != (epoch, sender):
+            return
+        if code == OUTDATED:
+            self._begin_anew(log)
+        else:
             self.seek(log)

@@ -10,6 +10,7 @@ from docstore.model.streams_batch import (
     COUNTED,
     JSON,
     KAFKA,
+    PURGED,
     SPARSE,
     ZSTD,
     BatchHeader,
@@ -56,7 +57,7 @@ def seal_sparse(place: bytes, header: BatchHeader, kept: Iterable[tuple[int, Rec
 
     The records of a RecordBatch become plain ones. It is compressed if the batch may have been.
     """
-    flags = header.flags & JSON | SPARSE
+    flags = header.flags & (JSON | PURGED) | SPARSE
     if header.flags & (KAFKA | COUNTED):
         flags |= COUNTED
     body = sparse((offset - header.base, record) for offset, record in kept)

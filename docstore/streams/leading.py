@@ -49,9 +49,11 @@ class FollowerState:
     """Durable end of this copy as acknowledged under this epoch; it never shrinks."""
     has_joined: bool = False
     """Whether the follower has acknowledged under this epoch, so that `acked` counts."""
+    is_copied: bool = False
+    """Whether all its records are from this leader in this term, from the log start on."""
     sent: int = 0
-    begins_at: int = -1
-    """Offset of the batch, below the log start, that it was told to begin with."""
+    begins: tuple[int, int] = (-1, -1)
+    """(offset of the batch that it was told to begin with, log start that is in that batch)."""
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     """(end, bytes) of each page that was sent and is not acknowledged."""
     in_flight_bytes: int = 0

@@ -186,6 +186,12 @@ class PartitionLog:
             header, _ = self.tail.popleft()
             self.tail_bytes -= header.size
 
+    def evict(self, until: int) -> None:
+        """Evict the batches that begin below an offset from memory, as the disk has others."""
+        while self.tail and self.tail[0][0].base < until:
+            header, _ = self.tail.popleft()
+            self.tail_bytes -= header.size
+
     # Reads of the log
 
     def from_tail(self, offset: int, until: int, bytes_max: int) -> list[bytes] | None:

@@ -32,9 +32,10 @@ from docstore.model.document import Row
 from docstore.storage.partitions import StreamsRecovered
 from docstore.streams.acknowledgements import Acknowledgements
 from docstore.streams.back_pressure import Deferring
-from docstore.streams.catchup import FollowerCatchUp
+from docstore.streams.catchup import OUTDATED, FollowerCatchUp
 from docstore.streams.checkpoint import Saving
 from docstore.streams.commands import Commands
+from docstore.streams.compaction_task import CompactionTask
 from docstore.streams.controlled_partition import ControlledPartition
 from docstore.streams.controller import Controller
 from docstore.streams.controller_tasks import Duties
@@ -130,6 +131,9 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
         self.acknowledgements = Acknowledgements(
             core, logs, leader=self.leader, roles=self.roles, deferring=self.deferring
         )
+        self.compaction = CompactionTask(
+            core, logs, disk, leads, topics=topics, damaged=self._damaged
+        )
         self._govern(topics)
         self._ticking = self._in_order()
 
@@ -160,6 +164,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
             self.duties,
             self.leader.retention,
             self.leader.deletion,
+            self.compaction,
             self.follower,
             self.leader.catchup,
             self.leader.in_sync,
@@ -334,8 +339,8 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
             if leading is not None and promised[0] > leading.epoch == epoch:
                 self.roles.step_down(log)
                 self.roles.reread(log)
-            elif leading is None and code == "not-attached":
-                self.follower.rejected(sender, log, epoch)
+            elif leading is None and code in ("not-attached", OUTDATED):
+                self.follower.rejected(sender, log, epoch, code)
             elif leading is None and code != "no-room":
                 self.roles.reread(log)
 

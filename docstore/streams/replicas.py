@@ -77,7 +77,7 @@ class Replicas:
 
     def _slice(self, log: PartitionLog) -> None:
         # The last batch stays: its time is the least that the next one can have.
-        self._disk.store(TrimPartition(log.name, _below(log)))
+        self._disk.store(TrimPartition(log.name, first_kept(log)))
         self._disk.when_durable(lambda: self._sliced(log))
 
     def _sliced(self, log: PartitionLog) -> None:
@@ -88,7 +88,7 @@ class Replicas:
         self._looking.discard(log.name)
         if not self._logs.holds(log) or isinstance(found, CorruptPartition):
             return
-        if any(isinstance(each, BatchHeader) and each.end <= _below(log) for each in found):
+        if any(isinstance(each, BatchHeader) and each.end <= first_kept(log) for each in found):
             self._slice(log)
 
     def tick(self) -> None:
@@ -109,6 +109,6 @@ class Replicas:
             self._dropped.discard(name)
 
 
-def _below(log: PartitionLog) -> int:
+def first_kept(log: PartitionLog) -> int:
     """Return the offset below which whole batches are removed from the disk."""
     return min(log.start, log.end - 1)

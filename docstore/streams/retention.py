@@ -64,7 +64,8 @@ class RetentionTask:
     def _judge(self, leading: Leading, topic: Topic | None) -> None:
         log = leading.log
         is_ours = topic is not None and topic.incarnation == log.incarnation
-        if topic is None or not is_ours or not self._is_led(leading):
+        is_on = topic is not None and topic.expires
+        if topic is None or not is_ours or not is_on or not self._is_led(leading):
             self._plan(leading, self._core.config.upkeep.retention_s)
             return
         self._disk.read(

@@ -91,6 +91,26 @@ class Upkeep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionBounds:
+    """Bounds on the compaction of logs by key."""
+
+    step_bytes: int = 256 << 10
+    """Bytes of batches that one step reads."""
+    step_interval_s: float = 0.05
+    """Pause between two steps of a node, so that compaction leaves most of it to others."""
+    joined_bytes: int = 256 << 10
+    """About the greatest size of a batch that smaller ones become."""
+    keys_max: int = 1 << 17
+    """Keys in memory; a pass over more of them takes in only the older part of the log."""
+    growth: float = 1.5
+    """By how much a log grows before it is compacted again at once."""
+    rest: int = 10
+    """Intervals of retention after which a log that has grown by less is compacted again."""
+    tombstone_us: int = 86_400_000_000
+    """Time for which a tombstone stays after the last older record of its key, as in Kafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsConfig:
     """The times and bounds of streams."""
 
@@ -99,6 +119,7 @@ class StreamsConfig:
     replication: ReplicationBounds = field(default_factory=ReplicationBounds)
     memory: BatchMemory = field(default_factory=BatchMemory)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    compaction: CompactionBounds = field(default_factory=CompactionBounds)
 
     ask_timeout_s: float = 3.0
     """Time for one operation on a document; afterwards its fate is unknown."""

@@ -26,7 +26,11 @@ BATCH_BYTES = (1 << 10, 1 << 20)
 """Least and greatest bound of a batch; the greatest is the default."""
 RETENTION_MS = 7 * 86_400_000
 NO_BOUND_MAX = 1 << 62
-CHANGEABLE = frozenset({"partitions", "retention", "minInSync", "maxLag", "compression", "unclean"})
+CLEANUPS = ("delete", "compact", "compact,delete")
+"""How records are removed: by retention, by key or both; the names are those of Kafka."""
+CHANGEABLE = frozenset(
+    {"partitions", "retention", "minInSync", "maxLag", "compression", "cleanup", "unclean"}
+)
 """Fields that a client may change."""
 
 
@@ -55,6 +59,7 @@ class Topic:
     retention_ms: int = RETENTION_MS
     retention_bytes: int = 0
     """Bytes that a partition retains; 0 for no bound."""
+    cleanup: str = CLEANUPS[0]
     max_lag_ms: int = 2_000
     max_lag_records: int = 0
     """Greatest lag of a replica that is in step; 0 for no bound."""
@@ -63,6 +68,16 @@ class Topic:
     unclean: bool = False
     """Whether a replica that lacks committed records may lead when no other can."""
     resolution: Provision = Provision.PENDING
+
+    @property
+    def compacts(self) -> bool:
+        """Say whether only the newest record of each key is kept."""
+        return self.cleanup != "delete"
+
+    @property
+    def expires(self) -> bool:
+        """Say whether records are deleted as `retention` says."""
+        return self.cleanup != "compact"
 
     @property
     def link(self) -> str:
@@ -82,6 +97,7 @@ class Topic:
             "maxLag": {"ms": self.max_lag_ms, "records": self.max_lag_records},
             "batchBytesMax": self.batch_bytes_max,
             "compression": self.compression,
+            "cleanup": self.cleanup,
             "unclean": self.unclean,
             "resolution": str(self.resolution),
         }
@@ -176,6 +192,7 @@ def _topic(
         min_in_sync=fields.whole("minInSync", 1, factor, default=max(1, factor - 1)),
         retention_ms=retention.whole("ms", 0, NO_BOUND_MAX, default=RETENTION_MS),
         retention_bytes=retention.whole("bytes", 0, NO_BOUND_MAX, default=0),
+        cleanup=fields.choice("cleanup", CLEANUPS, default=CLEANUPS[0]),
         max_lag_ms=lag.whole("ms", *LAG_MS, default=2_000),
         max_lag_records=lag.whole("records", *LAG_RECORDS, default=0),
         batch_bytes_max=fields.whole("batchBytesMax", *BATCH_BYTES, default=BATCH_BYTES[1]),

@@ -135,7 +135,7 @@ class Acked(NamedTuple):
 class Rejected(NamedTuple):
     """Rejection by leader or follower: (name, rejected epoch, code, promised ballot, leader or "").
 
-    code: "stale-epoch", "not-leader", "unknown-replica", "not-attached", "no-room".
+    code: "stale-epoch", "not-leader", "unknown-replica", "not-attached", "no-room", "outdated".
     """
 
     partitions: Sequence[tuple[str, int, str, Ballot, str]]

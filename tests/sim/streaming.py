@@ -2,11 +2,13 @@
 
 from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches
+from docstore.streams.forms import records_of
 from docstore.streams.replica_set import ReplicaSet, Resolution, partition_name
 from tests.sim.invariants import Violation
 from tests.sim.run import Outcome
 from tests.sim.streaming_bench import Bench, RegisterBench, ReplicaBench
 from tests.sim.streaming_clients import Consumer, Deleter, Producer, Told
+from tests.sim.streaming_compaction import view_of
 from tests.sim.streaming_invariants import WHOLE
 from tests.sim.streaming_nemesis import StreamNemesis
 from tests.sim.streaming_shapes import Shape
@@ -148,6 +150,8 @@ def _unequal(bench: Bench, nemesis: StreamNemesis, link: str, document: ReplicaS
     if any(not each or each[1:] != (committed, committed, committed) for each in ends.values()):
         return [f"{name}: {committed} are committed, of {ends}"]
     start = max(log.start for log in logs.values() if log is not None)
+    if bench.shape.cleanup != "delete":
+        return _unlike(bench, nemesis, name, document, start)
     whole = _held(bench, document.leader, name, start)
     for node in document.replicas:
         held = _held(bench, node, name, start)
@@ -155,6 +159,30 @@ def _unequal(bench: Bench, nemesis: StreamNemesis, link: str, document: ReplicaS
             return [f"{name}: {node} and {document.leader} differ"]
         if (held is None or whole is None) and not nemesis.rotten:
             return [f"{name}: {node} or {document.leader} is damaged"]
+    return []
+
+
+def _unlike(
+    bench: Bench, nemesis: StreamNemesis, name: str, document: ReplicaSet, start: int
+) -> list[str]:
+    """RI23: return how a compacted replica differs from the newest record of each key."""
+    book = bench.invariants.books[name]
+    wanted: dict[bytes | None, str] = {}
+    for key, places in book.by_key.items():
+        newest = book.committed[places[-1]] if places else None
+        if newest is not None and places[-1] >= start and not newest.is_tombstone:
+            wanted[key] = newest.uid
+    for node in document.replicas:
+        held = _held(bench, node, name, 0)
+        if held is None:
+            if not nemesis.rotten:
+                return [f"{name}: {node} is damaged"]
+            continue
+        records = (pair for raw in held for pair in records_of(header_of(raw), raw))
+        seen = view_of(pair for pair in records if pair[0] >= start)
+        bench.invariants.checked["RI23 views"] += 1
+        if seen != wanted:
+            return [f"RI23: {name}: {node} shows {seen}, not {wanted}"]
     return []
 
 

@@ -10,7 +10,7 @@ may lead decides only which records are lost that were not committed (`lost unco
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,9 +20,18 @@ from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.ownership import by_lag
 from docstore.storage.partitions import StreamsRecovered
+from docstore.streams import (
+    catchup,
+    directory,
+    elections,
+    fencing,
+    record_deletion,
+    replica_set,
+)
 from docstore.streams import controlled_partition as governed
-from docstore.streams import directory, elections, fencing, record_deletion, replica_set
 from docstore.streams import role_transitions as roles
+from docstore.streams.compaction import NewestOffsets, PassBounds
+from docstore.streams.compaction_task import CompactionTask
 from docstore.streams.core import Core
 from docstore.streams.disk import Disk
 from docstore.streams.elections import Elections
@@ -36,6 +45,7 @@ from docstore.streams.producer_state import ProducerState
 from docstore.streams.producing import ClientProduces
 from docstore.streams.purgatory import Purgatory
 from docstore.streams.reassignment import Reassignment
+from docstore.streams.records import Record
 from docstore.streams.replica_set import Copy, ReplicaSet, Resolution
 from docstore.streams.replicas import Replicas
 from docstore.streams.role_transitions import Roles
@@ -67,6 +77,17 @@ CLOCKS = Shape(kinds=("clock", "clock", "slow"), beside=("crash", "isolate"), re
 DELETED = Shape(
     kinds=("crash", "crash", "isolate", "flap"), deletes=True, max_lag_ms=300, tail_bytes=400
 )
+COMPACTED = Shape(
+    kinds=("crash", "crash", "isolate", "flap", "pause"), cleanup="compact", tail_bytes=400,
+    snapshot_batches=3, page_bytes=300, max_lag_ms=300, producers=4,
+)  # fmt: skip
+AWAY = replace(
+    COMPACTED, kinds=("isolate", "isolate", "move"), faults_s=20.0, keys=40, tombstone_s=0.6
+)
+UNCLEANLY = replace(
+    COMPACTED, size=4, factor=2, least=1, partitions=4, producers=8, unclean=True,
+    kinds=("crash", "crash", "isolate"), offline_retry_s=0.5,
+)  # fmt: skip
 KEPT = Shape(kinds=("crash", "pause"), retention_ms=500, retention_bytes=1_000)
 
 
@@ -233,6 +254,21 @@ def _reset_when_full(self: Partitions, event: Any, now: float) -> Any:
     return _step(self, event, now)
 
 
+def _of_a_known_key(self: NewestOffsets, offset: int, record: Record) -> bool:
+    return record.key in self._offsets
+
+
+def _all_expired(self: CompactionTask, log: PartitionLog) -> PassBounds:
+    return _bounds(self, log)._replace(expired_us=1 << 62)
+
+
+def _cut_anyway(self: FollowedPartitions, log: PartitionLog, end: int) -> None:
+    log.cut(end)
+    self._disk.cut(log)
+    self._disk.save(log)
+    self.seek(log)
+
+
 def _never(*_: Any, **__: Any) -> bool:
     return False
 
@@ -245,6 +281,7 @@ def _no_why(*_: Any, **__: Any) -> str:
     return ""
 
 
+_bounds: Callable[..., PassBounds] = CompactionTask._bounds
 _advance: Callable[..., None] = HighWatermarks.advance
 _wait: Callable[..., None] = Purgatory.wait
 _learn: Callable[..., None] = FollowedPartitions._learn
@@ -312,6 +349,20 @@ RULES: dict[str, Ablation] = {
     ),
     "deleted-before-others-know": Ablation(
         "RC12", ((record_deletion, "_is_known", lambda leading: True),), DELETED
+    ),
+    "compacted-above-the-high-watermark": Ablation(
+        "RC13", ((CompactionTask, "_limit", lambda self, log: log.end),), COMPACTED
+    ),
+    "newest-record-removed": Ablation(
+        "RC13", ((NewestOffsets, "supersedes", _of_a_known_key),), COMPACTED
+    ),
+    "producers-compacted-away": Ablation("RN2", ((ProducerState, "remembers", _never),), COMPACTED),
+    "tombstones-removed-at-once": Ablation(
+        "RC14", ((CompactionTask, "_bounds", _all_expired),), COMPACTED
+    ),
+    "outdated-replicas-go-on": Ablation("RC14", ((catchup, "flags_of", lambda raw: 0),), AWAY),
+    "compacted-logs-are-cut": Ablation(
+        "RC13", ((FollowedPartitions, "_cut_committed", _cut_anyway),), UNCLEANLY
     ),
     "appended-again-without-a-number": Ablation(
         "RN3", ((ClientProduces, "_lost", _ask_again),), PLAIN

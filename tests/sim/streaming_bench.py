@@ -116,6 +116,7 @@ class Bench:
             min_in_sync=self.shape.least,
             retention_ms=self.shape.retention_ms,
             retention_bytes=self.shape.retention_bytes,
+            cleanup=self.shape.cleanup,
             max_lag_ms=self.shape.max_lag_ms,
             unclean=self.shape.unclean,
         )

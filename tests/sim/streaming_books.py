@@ -1,5 +1,6 @@
 """What a simulation remembers of a partition beside the machines: all that ever was in any log."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ class Committed:
     epoch: int
     crc: int
     uid: str
+    key: bytes | None
+    is_tombstone: bool
 
 
 @dataclass(slots=True)
@@ -28,6 +31,10 @@ class Book:
     made_at: dict[tuple[int, int], float] = field(default_factory=dict)
     """(epoch, base) -> when the batch was made."""
     committed: list[Committed] = field(default_factory=list)
+    by_key: dict[bytes | None, list[int]] = field(default_factory=dict)
+    """Key -> the offsets of its committed records."""
+    uids: dict[tuple[int, int], str] = field(default_factory=dict)
+    """(epoch, offset) -> the record there, as it was appended."""
     places: dict[str, int] = field(default_factory=dict)
     """Value -> its offset in the committed map."""
     seen: set[str] = field(default_factory=set)
@@ -65,6 +72,8 @@ class Book:
             self.note_lost(offset, each.crc, each.uid)
             self.places.pop(each.uid, None)
         del self.committed[same:]
+        for places in self.by_key.values():
+            del places[bisect_left(places, same) :]
         self.sequences.clear()
         self.reckoned = self.unclean
 

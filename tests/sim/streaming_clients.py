@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from zlib import crc32
 
 from docstore.model.streams_batch import COUNTED, is_of, place_of
 from docstore.streams.effects import HIGH_NOT_KNOWN, Deleted, Outcome, Problem, Records
@@ -15,6 +16,7 @@ from docstore.testing.simulation.world import World
 from docstore.wire.streams_messages import Produced
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
+from tests.sim.streaming_compaction import UID
 from tests.sim.streaming_invariants import StreamInvariants
 from tests.sim.streaming_reads import check_high, read
 from tests.sim.streaming_shapes import Shape
@@ -114,7 +116,7 @@ class Producer:
         entry = rng.choice(list(self._bench.members if is_healed else self._bench.names))
         node = self._bench.node(entry)
         deadline = world.now + rng.choice((0.4, 2.5))
-        body = b"".join(pack(Record(self.name.encode(), uid.encode())) for uid in sent.uids)
+        body = b"".join(pack(self._record(uid)) for uid in sent.uids)
         producer = (self.name, self._epoch, sent.sequence) if self._numbered else ()
         flags = COUNTED if self._is_counted else 0
         attempt = sent.attempts
@@ -132,6 +134,16 @@ class Producer:
             return
         patience_s = deadline - world.now + GRACE_S
         world.after(patience_s, self._give_up, sent, attempt, node, node.life, world.now)
+
+    def _record(self, uid: str) -> Record:
+        """Return a record; where topics are compacted, of one of a few keys, or a tombstone."""
+        if self._bench.shape.cleanup == "delete":
+            return Record(self.name.encode(), uid.encode())
+        chance = crc32(uid.encode())
+        key = f"{self.name}.{chance % self._bench.shape.keys}".encode()
+        if chance // 64 % 5:
+            return Record(key, uid.encode())
+        return Record(key, None, [(UID, uid.encode())])
 
     def _again(self, sent: Sent) -> None:
         self._attempt(sent)
@@ -333,7 +345,8 @@ class Consumer:
             return  # Of one that is no more, or of the next: there is nothing to tell them apart.
         invariants = self._bench.invariants
         book = invariants.books[name]
-        values = read(name, book, invariants.checked, found, self._isolation)
+        old = invariants.old_before(next(iter(self._bench.streamers.values())))
+        values = read(name, book, invariants.checked, found, self._isolation, old)
         if is_leaders:
             check_high(name, book, invariants.checked, found.epoch, found.high)
         is_same = self._partition == name and self._next_offset == wanted

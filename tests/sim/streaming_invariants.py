@@ -1,4 +1,4 @@
-"""What must hold of streams after every single step, of all nodes together (RI1 to RI22)."""
+"""What must hold of streams after every single step, of all nodes together (RI1 to RI23)."""
 
 import zlib
 from collections import Counter
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docstore.machines.effects import Send
+from docstore.machines.effects import Persist, Send
 from docstore.model.document import Ballot
-from docstore.model.streams_batch import COUNTED, BatchHeader, header_of
-from docstore.storage.partitions import Batches
+from docstore.model.streams_batch import COUNTED, SPARSE, BatchHeader, header_of
+from docstore.storage.partitions import Batches, ReplaceBatches
 from docstore.streams.forms import records_of
 from docstore.streams.leading import Leading
 from docstore.streams.log import PartitionLog
@@ -19,6 +19,7 @@ from docstore.wire.streams_messages import Acked, Fenced, Promoted
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_books import Book, Books, Committed
+from tests.sim.streaming_compaction import check_replaced, held_of, uid_of
 from tests.sim.streaming_documents import Documents
 
 WHOLE = 1 << 40
@@ -75,6 +76,10 @@ class StreamInvariants:
         for effect in effects:
             if type(effect) is Send:
                 self._check_said(streamer, effect.to, effect.message)
+            elif type(effect) is Persist:
+                for write in effect.writes:
+                    if isinstance(write, ReplaceBatches):
+                        self._check_replaced(streamer, write)
 
     # One log
 
@@ -155,7 +160,10 @@ class StreamInvariants:
             if log.epoch_of(header.base)[0] != header.epoch:
                 epoch = log.epoch_of(header.base)
                 raise Violation(f"RI18: {key} has {header.epoch} at {header.base}, not {epoch}")
-            self._note(key, book, header, raw)
+            if header.flags & SPARSE:
+                self._check_kept(key, book, header, raw)
+            else:
+                self._note(key, book, header, raw)
 
     def _note(self, key: tuple[str, str], book: Book, header: BatchHeader, raw: bytes) -> None:
         crc = zlib.crc32(raw)
@@ -173,11 +181,40 @@ class StreamInvariants:
                 raise Violation(f"RI4: two contents at {offset} of epoch {header.epoch}, {key}")
         book.raw[header.epoch, header.base] = raw
         book.made_at[header.epoch, header.base] = self._streamers[key[0]].partitions.core.now
-        for _, record in records_of(header, raw):
-            uid = record.value.decode()
+        for offset, record in records_of(header, raw):
+            uid = book.uids[header.epoch, offset] = uid_of(record)
             book.seen.add(uid)
             if uid in self.refused:
                 raise Violation(f"RI17: {uid} is in a log, refused as {self.refused[uid]}")
+
+    def _check_kept(
+        self, key: tuple[str, str], book: Book, header: BatchHeader, raw: bytes
+    ) -> None:
+        """RI4: a rewritten batch has the records that were at these offsets, though not all."""
+        self.checked["RI4"] += 1
+        for offset, record in records_of(header, raw):
+            if book.uids.get((header.epoch, offset)) != uid_of(record):
+                raise Violation(f"RI4: {key} has another record at {offset} once it is compacted")
+
+    def _check_replaced(self, streamer: Streamer, write: ReplaceBatches) -> None:
+        log = streamer.partitions.logs.get(write.name)
+        if log is None:
+            return
+        self.checked["RI23"] += 1
+        check_replaced(
+            f"{streamer.name} {write.name}",
+            self.books[write.name],
+            header_of(write.batch),
+            write.batch,
+            start=log.start,
+            limit=min(log.high, log.end - 1),
+            old=self.old_before(streamer),
+        )
+
+    def old_before(self, streamer: Streamer) -> float:
+        """Return when the tombstones were made that a node may have removed by now."""
+        config = streamer.partitions.core.config.compaction
+        return streamer.partitions.core.now - config.tombstone_us / 1e6 + STAMPED_EARLY_S
 
     def batches(
         self, streamer: Streamer, log: PartitionLog, first: int, until: int
@@ -243,8 +280,8 @@ class StreamInvariants:
             )
         held: dict[int, int] = {}
         for header, raw in self.batches(streamer, log, log.start, log.end):
-            crc = zlib.crc32(raw)
-            held.update(dict.fromkeys(range(header.base, header.end), crc))
+            crc, old = zlib.crc32(raw), self.old_before(streamer)
+            held.update(held_of(book, header, raw, crc, high=log.high, old=old))
         if book.unclean > book.reckoned:
             self._reckon(book, log, held)
         self.checked["lost uncommitted"] += book.lost_to(leading.epoch, held)
@@ -284,7 +321,7 @@ class StreamInvariants:
         for header, raw in list(self.batches(streamer, log, log.start, log.high)):
             crc = zlib.crc32(raw)
             for offset, record in records_of(header, raw):
-                book.note_lost(offset, crc, record.value.decode())
+                book.note_lost(offset, crc, uid_of(record))
 
     def _commit(self, streamer: Streamer, book: Book, leading: Leading) -> None:
         """RI15: what a leader commits first is so for ever."""
@@ -300,12 +337,16 @@ class StreamInvariants:
                 self._check_sequence(book, log.name, header)
             crc = zlib.crc32(raw)
             for _, record in records_of(header, raw):
-                uid = record.value.decode()
+                uid = uid_of(record)
                 self.checked["RI15"] += 1
                 if uid in book.places:
                     raise Violation(f"RI17: {uid} is at {book.places[uid]} and {header.base}")
                 book.places[uid] = len(book.committed)
-                book.committed.append(Committed(leading.epoch, header.epoch, crc, uid))
+                book.by_key.setdefault(record.key, []).append(len(book.committed))
+                is_tombstone = record.value is None
+                book.committed.append(
+                    Committed(leading.epoch, header.epoch, crc, uid, record.key, is_tombstone)
+                )
         if log.high > len(book.committed):
             raise Violation(f"RI15: {streamer.name} has not all below {log.high} of {log.name}")
 

@@ -5,6 +5,7 @@ from random import Random
 
 from docstore.streams.timing import (
     BatchMemory,
+    CompactionBounds,
     ElectionTimes,
     ReplicationBounds,
     StreamsConfig,
@@ -48,6 +49,12 @@ class Shape:
     retention_bytes: int = 0
     deletes: bool = False
     """A client deletes the records up to offsets."""
+    cleanup: str = "delete"
+    keys: int = 3
+    """Keys of each producer, where topics are compacted."""
+    keys_max: int = 1 << 17
+    """Keys that compaction has in memory."""
+    tombstone_s: float = 2.5
     unclean: bool = False
     """The topics allow unclean elections."""
     offline_retry_s: float = 2.0
@@ -92,7 +99,13 @@ def shape_of(seed: int, beside: tuple[str, ...] = BESIDE) -> Shape:
         )
     if rng.random() < 0.2:
         shape = replace(shape, kinds=(*shape.kinds, "change"), changes=True)
-    return replace(shape, deletes=rng.random() < 0.3)
+    return replace(
+        shape,
+        deletes=rng.random() < 0.3,
+        cleanup=rng.choice(("delete", "delete", "compact", "compact,delete")),
+        keys=rng.choice((3, 40)),
+        keys_max=rng.choice((2, 1 << 17)),
+    )
 
 
 UNCLEAN = Shape(
@@ -136,5 +149,13 @@ def config_of(shape: Shape) -> StreamsConfig:
             retention_s=0.5,
             scrub_s=2.0,
             orphans_s=1.0,
+        ),
+        compaction=CompactionBounds(
+            step_bytes=shape.page_bytes,
+            step_interval_s=0.0,
+            joined_bytes=400,
+            keys_max=shape.keys_max,
+            rest=2,
+            tombstone_us=int(shape.tombstone_s * 1e6),
         ),
     )

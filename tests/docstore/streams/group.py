@@ -343,10 +343,16 @@ class Group:
         acks: str = "committed",
         producer: tuple[str, int, int] | tuple[()] = (),
         timeout_s: float = 5.0,
+        key: bytes | None = None,
     ) -> int:
-        """Produce records through a node; the outcome is in `outcomes` when there is one."""
+        """Produce records through a node; the outcome is in `outcomes` when there is one.
+
+        An empty value stands for a tombstone.
+        """
         self._requests += 1
-        body = b"".join(msgpack.packb([None, value.encode(), None, None]) for value in values)
+        body = b"".join(
+            msgpack.packb([key, value.encode() or None, None, None]) for value in values
+        )
         self.feed(
             at,
             ProduceAsked(
@@ -380,11 +386,18 @@ class Group:
         assert isinstance(found, Records), found
         seen = []
         for raw in found.batches:
-            base = header_of(raw).base
-            for place, record in enumerate(values_of(raw), base):
-                if found.offset <= place < found.until:
-                    seen.append(record)
+            for place, record in records_of(header_of(raw), raw):
+                if found.offset <= place < found.until and record.value is not None:
+                    seen.append(record.value.decode())
         return seen
+
+    def records(self, name: str) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Return (offset, key, value) of the records on a node's disk."""
+        return [
+            (offset, record.key, record.value)
+            for raw in self.raw_log(name)
+            for offset, record in records_of(header_of(raw), raw)
+        ]
 
     def raw_log(self, name: str) -> list[bytes]:
         """Return the batches on a node's disk."""

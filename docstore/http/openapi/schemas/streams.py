@@ -24,12 +24,14 @@ from docstore.http.openapi.schemas.shapes import (
 )
 from docstore.http.openapi.schemas.shared import STORED, stored
 from docstore.streams.replica_set import COMPRESSIONS
+from docstore.streams.topic import CLEANUPS
 
 TOPIC_NAME = text(r"^[A-Za-z0-9_~@!$&'()*+,;=:-][A-Za-z0-9._~@!$&'()*+,;=:-]*$", 1, 255)
 NO_BOUND = 1 << 62
 _RETENTION = told(only(ms=whole(0, NO_BOUND), bytes=whole(0, NO_BOUND)), "0 bytes: no bound")
 _LAG = only(ms=whole(100, 86_400_000), records=whole(0, 1 << 40))
 _COMPRESSION = told(one(*COMPRESSIONS), "How leaders compress batches")
+_CLEANUP = told(one(*CLEANUPS), "How records are removed: by age, by key, or both")
 _PARTITION = {
     "partition": WHOLE, "leader": TEXT, "epoch": WHOLE, "resolution": MAYBE_TEXT,
     "replicas": many(TEXT),
@@ -60,14 +62,14 @@ STREAMS: Schemas = {
             replicationFactor=whole(1, 16),
             minInSync=told(whole(1, 16), "At most `replicationFactor`"), retention=_RETENTION,
             maxLag=_LAG, batchBytesMax=whole(1 << 10, 1 << 20), compression=_COMPRESSION,
-            unclean=FLAG,
+            cleanup=_CLEANUP, unclean=FLAG,
         ),
         {"name": "flights", "partitions": 6},
     ),
     "TopicChange": shown(
         only(retention=_RETENTION, minInSync=told(whole(1, 16), "At most `replicationFactor`"),
              maxLag=_LAG, partitions=told(whole(1, 10_000), "Only more"),
-             compression=_COMPRESSION, unclean=FLAG),
+             compression=_COMPRESSION, cleanup=_CLEANUP, unclean=FLAG),
         {"partitions": 12},
     ),
     "Topic": shown(

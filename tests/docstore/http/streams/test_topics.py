@@ -2,10 +2,14 @@
 
 import asyncio
 
+import msgpack
+
 from docstore.client import LocalCluster
 from tests.docstore.http.problem import problem_of
 from tests.docstore.http.streams.asking import (
+    MSGPACK,
     Session,
+    created,
     partitions,
     posted,
     read,
@@ -171,3 +175,44 @@ async def test_a_deletion_of_records_above_what_is_committed_is_refused(
         async with node.patch(path, json=asked) as response:
             assert (await problem_of(response, 400))["outcome"] == "not_applied"
     assert values(await read(node, path)) == [1]
+
+
+async def test_a_compacted_topic_keeps_the_newest_record_of_each_key(
+    node: Session, group: LocalCluster
+) -> None:
+    topic = await created(node, cleanup="compact")
+    path = f"{topic}/partitions/0"
+    for number in range(20):
+        record = {"key": f"k{number % 2}", "value": number}
+        await posted(node, f"{path}/records", record)
+    await posted(node, f"{path}/records", {"key": "end", "value": "end"})
+    for url in group.urls:
+        async with Session(url) as other, asyncio.timeout(20):
+            found = await read(other, path, "?from=beginning", Docstore_Consistency="stale")
+            while len(found["records"]) > 3:
+                await asyncio.sleep(0.1)
+                found = await read(other, path, "?from=beginning", Docstore_Consistency="stale")
+            offsets = [record["offset"] for record in found["records"]]
+            assert (offsets, found["next"]) == ([18, 19, 20], 21)
+    async with node.get(f"{path}/records/3") as response:
+        assert (await problem_of(response, 404))["errorCode"] == "no-such-record"
+
+
+async def test_a_record_without_a_key_is_refused_where_it_could_not_be_compacted(
+    node: Session,
+) -> None:
+    topic = await created(node, cleanup="compact,delete")
+    packed = msgpack.packb([b"k", b"1", None, None]) + msgpack.packb([None, b"1", None, None])
+    for body in (
+        {"json": {"value": 1}},
+        {"json": {"records": [{"key": "k", "value": 1}, {"value": 2}]}},
+        {"data": packed, "headers": MSGPACK},
+    ):
+        async with node.post(f"{topic}/records", **body) as response:  # type: ignore[arg-type]
+            assert (await problem_of(response, 400))["errorCode"] == "record-needs-a-key"
+    assert values(await read(node, f"{topic}/partitions/0")) == []
+    async with node.patch(topic, json={"cleanup": "delete"}) as response:
+        assert (await response.json())["cleanup"] == "delete"
+    async with node.patch(topic, json={"cleanup": "shrink"}) as response:
+        await problem_of(response, 400)
+    await posted(node, f"{topic}/records", {"value": 1})

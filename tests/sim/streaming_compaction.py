@@ -1,0 +1,80 @@
+"""What compaction may remove from a log, and what readers of any replica must still see (RI23)."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from docstore.model.streams_batch import SPARSE, BatchHeader
+from docstore.streams.forms import records_of
+from docstore.streams.records import Record
+from tests.sim.invariants import Violation
+from tests.sim.streaming_books import Book
+
+UID = "uid"
+"""Header with the name of a record that has no value."""
+
+
+def uid_of(record: Record) -> str:
+    """Return by what a record is known: its value, or a header of a tombstone."""
+    content = record.value if record.value is not None else dict(record.headers)[UID]
+    assert content is not None
+    return content.decode()
+
+
+def may_lack(book: Book, offset: int, high: int, old_before: float) -> bool:
+    """Say whether a log with this high watermark may lack a committed record.
+
+    old_before: when the tombstones were made that may be gone.
+    """
+    if offset >= len(book.committed):
+        return False
+    each = book.committed[offset]
+    if each.key is None:
+        return False
+    places = book.by_key[each.key]
+    later = bisect_right(places, offset)
+    if later < len(places) and places[later] < high:
+        return True
+    base, _ = book.contents[each.epoch, offset]
+    return each.is_tombstone and book.made_at[each.epoch, base] < old_before
+
+
+def check_replaced(
+    name: str, book: Book, header: BatchHeader, raw: bytes, *, start: int, limit: int, old: float
+) -> None:
+    """RI23: a rewritten batch lacks only what it may, and its records are where they were."""
+    if header.end > limit:
+        raise Violation(f"RI23: {name} is compacted up to {header.end}, above {limit}")
+    kept = dict(records_of(header, raw))
+    for offset, record in kept.items():
+        if book.uids.get((header.epoch, offset)) != uid_of(record):
+            raise Violation(f"RI23: {name} has {uid_of(record)} at {offset} once it is compacted")
+    if book.unclean:
+        return  # What has superseded a record may be lost.
+    for offset in range(max(start, header.base), header.end):
+        if offset not in kept and not may_lack(book, offset, limit, old):
+            raise Violation(f"RI23: compaction of {name} removes {offset}, which is the newest")
+
+
+def held_of(
+    book: Book, header: BatchHeader, raw: bytes, crc: int, *, high: int, old: float
+) -> Iterator[tuple[int, int]]:
+    """Yield (offset, CRC of the batch as it was appended) of what a batch holds, or may lack."""
+    if not header.flags & SPARSE:
+        yield from ((offset, crc) for offset in range(header.base, header.end))
+        return
+    kept = {offset for offset, _ in records_of(header, raw)}
+    for offset in range(header.base, header.end):
+        known = book.contents.get((header.epoch, offset))
+        if known is not None and (offset in kept or may_lack(book, offset, high, old)):
+            yield offset, known[1]
+
+
+def view_of(pairs: Iterator[tuple[int, Record]]) -> dict[bytes | None, str]:
+    """Return key -> the newest record of each key, without the deleted ones."""
+    view: dict[bytes | None, str] = {}
+    for _, record in pairs:
+        if record.value is None:
+            view.pop(record.key, None)
+        else:
+            view[record.key] = uid_of(record)
+    return view
