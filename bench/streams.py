@@ -24,7 +24,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import machine, streams_report
+from bench import kafka_clients, machine, streams_report
 from bench.cluster import Failed, Processes
 from bench.failover import failovers, go_on, kill, stop
 from bench.generator import Flow, Reader, Writer, fetch, keep_busy, paced, tail
@@ -40,6 +40,7 @@ BESIDE_RECORDS_PER_S = 20_000
 MANY_PARTITIONS = 1000
 AT_REST_S = 75.0
 WARM_UP_S = 1.0
+KAFKA_TOPIC, RECORD_BYTES = "kafka", 200
 FETCH_MOST, LINES_MOST = 1_200_000, 300_000
 """Records that are read at most, in all."""
 
@@ -103,8 +104,10 @@ async def load(run: Run) -> None:
             async with JetStreams(run.nats, ports, directory) as servers:
                 await load_nats(run, servers)
         ports, directory = run.place("docstore")
-        async with Topics(ports, directory, 100) as nodes:
+        kafka = machine.free_ports(MEMBERS)
+        async with Topics(ports, directory, 100, kafka=kafka) as nodes:
             await load_docstore(run, nodes)
+            await load_kafka(run, nodes)
 
 
 async def write(run: Run, side: str, cluster: Topics | JetStreams) -> int:
@@ -149,6 +152,29 @@ async def load_docstore(run: Run, nodes: Topics) -> None:
         each = min(*ends, most // PARTITIONS)
         async with run.flow("docstore", row, nodes) as found:
             found.append(await fetch(readers, each))
+
+
+async def load_kafka(run: Run, nodes: Topics) -> None:
+    """Measure the same nodes by a producer and a consumer of Kafka, in this process."""
+    servers, value = ",".join(nodes.brokers), b"x" * RECORD_BYTES
+    await nodes.create(KAFKA_TOPIC, PARTITIONS)
+    await asyncio.to_thread(kafka_clients.produce, servers, KAFKA_TOPIC, value, WARM_UP_S)
+    cpu_s = nodes.cpu_s()
+    work = asyncio.to_thread(kafka_clients.produce, servers, KAFKA_TOPIC, value, run.plan.seconds)
+    given, took_s = await work
+    run.note(
+        "docstore", "kafka", rate=given.things / took_s, errors=given.errors,
+        cpu_us=(nodes.cpu_s() - cpu_s) * 1e6 / given.things,
+    )  # fmt: skip
+    records, cpu_s = min(given.things, FETCH_MOST), nodes.cpu_s()
+    work_of_reader = asyncio.to_thread(
+        kafka_clients.consume, servers, KAFKA_TOPIC, PARTITIONS, records
+    )
+    found, took_s = await work_of_reader
+    run.note(
+        "docstore", "kafka_fetch", rate=found / took_s, errors=max(0, records - found),
+        cpu_us=(nodes.cpu_s() - cpu_s) * 1e6 / found,
+    )  # fmt: skip
 
 
 async def documents(run: Run) -> None:

@@ -94,9 +94,16 @@ class Topics(Docstores, Failing):
         partitions: int = PARTITIONS,
         compression: str = "none",
         values: Sequence[bytes] = (),
+        kafka: Sequence[int] = (),
     ) -> None:
-        """count: of the documents. partitions: 0 for no topic. values: of the records, if any."""
+        """count: of the documents. partitions: 0 for no topic. values: of the records, if any.
+
+        kafka: ports for clients of Kafka.
+        """
         super().__init__(ports, directory, count, turn=0)
+        self.brokers = [f"127.0.0.1:{port}" for port in kafka]
+        for member, broker in zip(self.members, self.brokers, strict=False):
+            member.command = [*member.command, "--kafka-listen", broker]
         self.partitions = partitions
         self.compression = compression
         self._values = values

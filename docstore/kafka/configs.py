@@ -47,12 +47,22 @@ def _bound(text: str) -> int:
     return max(0, value)
 
 
+def _compression(text: str) -> str:
+    return {"producer": "none", "uncompressed": "none", "zstd": "zstd"}[text]
+
+
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
 SETTINGS: Mapping[str, Setting] = {
     "cleanup.policy": Setting(LIST, lambda topic: "delete"),
+    "compression.type": Setting(
+        TEXT,
+        lambda topic: "producer" if topic.compression == "none" else topic.compression,
+        ("compression",),
+        _compression,
+    ),
     "max.message.bytes": Setting(WHOLE, lambda topic: str(topic.batch_bytes_max + HEAD_BYTES_MAX)),
     "message.timestamp.after.max.ms": Setting(LONG, lambda topic: str(AHEAD_MS_MAX)),
     "message.timestamp.type": Setting(TEXT, lambda topic: "CreateTime"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from docstore.kafka.schemas import MISSING, Fields, FieldSchema, Schema, answer_schema
 
-Pieces = list[bytes]
+Pieces = list[bytes | memoryview]
 Writer = Callable[[Pieces, Any], None]
 
 NO_TAGS = b"\0"
@@ -72,6 +72,17 @@ def _of_variable_size(kafka_type: str, *, is_flexible: bool) -> Writer:
     return write
 
 
+def _records(*, is_flexible: bool) -> Writer:
+    """Return the writer of records, which come in pieces."""
+
+    def write(pieces: Pieces, value: Sequence[bytes | memoryview]) -> None:
+        size = sum(map(len, value))
+        pieces.append(varint(size + 1) if is_flexible else struct.pack(">i", size))
+        pieces += value
+
+    return write
+
+
 def _array(element: Writer, *, is_flexible: bool) -> Writer:
     def write(pieces: Pieces, values: Sequence[Any] | None) -> None:
         count = -1 if values is None else len(values)
@@ -98,6 +109,8 @@ def _of_field(field: FieldSchema, *, is_flexible: bool) -> Writer:
             return _or_null(element)
     elif field.kafka_type in _OF_FIXED_SIZE:
         element = _OF_FIXED_SIZE[field.kafka_type]
+    elif field.kafka_type == "records":
+        element = _records(is_flexible=is_flexible)
     else:
         element = _of_variable_size(field.kafka_type, is_flexible=is_flexible)
     return _array(element, is_flexible=is_flexible) if field.is_array else element

@@ -48,7 +48,8 @@ class _Part:
     code: ErrorCode = ErrorCode.none
     high: int = -1
     start: int = -1
-    records: bytes = b""
+    records: Sequence[bytes | memoryview] = ()
+    size: int = 0
     is_here: bool = True
     """Whether this node leads it."""
 
@@ -88,7 +89,7 @@ class FetchPages:
         bytes_max = min(max(request.max_bytes, 1), BYTES_MAX)
         while True:
             await self._read(streams, parts, bytes_max)
-            found = sum(len(part.records) for part in parts)
+            found = sum(part.size for part in parts)
             is_enough = found >= min(request.min_bytes, bytes_max)
             left_s = until - loop.time()
             if is_enough or left_s <= 0 or any(part.code for part in parts):
@@ -99,7 +100,7 @@ class FetchPages:
 
     async def _read(self, streams: StreamBackend, parts: Sequence[_Part], bytes_max: int) -> None:
         """Read what is there of the partitions without records, some at a time."""
-        left = bytes_max - sum(len(part.records) for part in parts)
+        left = bytes_max - sum(part.size for part in parts)
         wanted = [part for part in parts if not part.code and not part.records]
         for begin in range(0, len(wanted), AT_ONCE):
             some = wanted[begin : begin + AT_ONCE]
@@ -107,7 +108,7 @@ class FetchPages:
                 return
             share = max(1, left // len(some))
             await asyncio.gather(*(self._read_part(streams, part, share) for part in some))
-            left -= sum(len(part.records) for part in some)
+            left -= sum(part.size for part in some)
 
     async def _read_part(self, streams: StreamBackend, part: _Part, bytes_max: int) -> None:
         link = part.link
@@ -153,7 +154,7 @@ def _admit(part: _Part, call: Call) -> None:
 async def _take(part: _Part, found: Records) -> None:
     """Take the batches that end below the reader's end: a client would show all their records."""
     part.high, part.start = found.high, found.start
-    taken = []
+    taken: list[bytes | memoryview] = []
     for raw in found.batches:
         header = header_of(raw)
         if header.end > found.until:
@@ -161,8 +162,8 @@ async def _take(part: _Part, found: Records) -> None:
         if not header.flags & KAFKA:
             # A megabyte takes some milliseconds: the event loop gets a turn between batches.
             await asyncio.sleep(0)
-        taken.append(for_clients(header, raw))
-    part.records = b"".join(taken)
+        taken += for_clients(header, raw)
+    part.records, part.size = taken, sum(map(len, taken))
 
 
 async def _first(*awaited: Awaitable[object]) -> None:

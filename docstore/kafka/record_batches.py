@@ -10,7 +10,7 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from docstore.errors import Picklable
-from docstore.model.streams_batch import KAFKA, SPARSE, BatchHeader, body_of
+from docstore.model.streams_batch import KAFKA, SPARSE, BatchHeader, body_view
 from docstore.streams.codecs import NONE, ZSTD, TooLarge
 from docstore.streams.forms import records_of
 from docstore.streams.kafka_records import (
@@ -200,12 +200,13 @@ def _resummed(raw: bytes) -> bytes:
     return raw[: _ATTRIBUTES_AT - _CRC.size] + crc + raw[_ATTRIBUTES_AT:]
 
 
-def for_clients(header: BatchHeader, raw: bytes) -> bytes:
-    """Return a batch of any form as Kafka's clients read it."""
-    body = body_of(raw) if header.flags & KAFKA else _built(header, raw)
+def for_clients(header: BatchHeader, raw: bytes) -> tuple[bytes, memoryview]:
+    """Return a batch of any form as Kafka's clients read it, in two pieces."""
+    body = body_view(raw) if header.flags & KAFKA else memoryview(_built(header, raw))
     # Kafka's checksum leaves out these three fields. Without an epoch, as in the metadata, clients
     # do not compare their position with the leader's log.
-    return _PLACE.pack(header.base, len(body) - _SIZED_AT, _NO_EPOCH) + body[_MAGIC_AT:]
+    place = _PLACE.pack(header.base, len(body) - _SIZED_AT, _NO_EPOCH)
+    return place, body[_MAGIC_AT:]
 
 
 def _built(header: BatchHeader, raw: bytes) -> bytes:

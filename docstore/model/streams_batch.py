@@ -126,6 +126,11 @@ def body_of(raw: bytes) -> bytes:
     return raw[_FIXED.size + raw[_PRODUCER_AT] : -_CRC.size]
 
 
+def body_view(raw: bytes) -> memoryview:
+    """Return the body of a batch without a copy."""
+    return memoryview(raw)[_FIXED.size + raw[_PRODUCER_AT] : -_CRC.size]
+
+
 def verified(raw: bytes, place: bytes) -> BatchHeader:
     """Verify a batch of this partition; return its header. Raises ValueError."""
     header = header_of(raw)

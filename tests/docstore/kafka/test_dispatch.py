@@ -1,6 +1,7 @@
 """What a node answers to any request: versions, brokers, and bytes that are no request."""
 
 import asyncio
+import re
 import struct
 from typing import Any
 
@@ -8,6 +9,7 @@ import aiohttp
 import pytest
 from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map
 from kio.serial import entity_reader
 
 from docstore.client.local import LocalCluster
@@ -16,6 +18,7 @@ from docstore.kafka.dispatch import Dispatch
 from docstore.kafka.sasl import Login
 from tests.docstore.http.streams.asking import created
 from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected, topics
+from tests.source import ROOT
 
 METADATA, ADD_PARTITIONS_TO_TXN, CREATE_ACLS, WRITE_TXN_MARKERS = 3, 24, 30, 27
 
@@ -28,6 +31,23 @@ async def test_the_node_says_which_keys_it_serves(wire: Wire, version: int) -> N
     keys = {each.api_key: (each.min_version, each.max_version) for each in found.api_keys}
     assert keys[API_VERSIONS] == (0, 3)
     assert ADD_PARTITIONS_TO_TXN not in keys
+
+
+async def test_the_page_has_the_keys_and_versions_that_are_announced(wire: Wire) -> None:
+    page = (ROOT / "docs/kafka.md").read_text("utf-8")
+    shown = {
+        int(key): (name.lower(), int(least), int(most or least))
+        for name, key, least, most in re.findall(
+            r"^\| (\w+) \| (\d+) \| (\d+)(?: to (\d+))? \|$", page, re.MULTILINE
+        )
+    }
+    found = await wire.ask(API_VERSIONS, 0)
+    assert shown == {
+        each.api_key: (
+            api_key_map[each.api_key].replace("_", ""), each.min_version, each.max_version
+        )
+        for each in found.api_keys
+    }  # fmt: skip
 
 
 async def test_an_unknown_version_of_the_versions_is_answered_by_the_oldest(wire: Wire) -> None:
@@ -96,7 +116,7 @@ async def test_a_key_that_is_not_served_is_refused_by_its_code(wire: Wire) -> No
 @pytest.mark.parametrize(("key", "version"), [(25, 0), (25, 4), (55, 1), (68, 1), (76, 1)])
 async def test_the_refusal_of_a_key_has_its_form(key: int, version: int) -> None:
     frame = struct.pack(">hhih", key, version, 1, -1)
-    pieces = await Dispatch(()).serve(frame, "", Login(None, ""))
+    pieces = await Dispatch(()).serve(frame, "", Login(None, ""), asyncio.Event())
     assert isinstance(pieces, list)
     raw, entity = b"".join(pieces), load_response_schema(key, version)
     begin = 9 if entity.__flexible__ else 8

@@ -118,7 +118,7 @@ def test_a_batch_goes_through_unchanged_and_all_readers_see_its_records(
     assert found[1:] == (len(records), (9, 2, 70), max(times))
     header, batch = stored(found.raw, len(records))
     assert list(records_of(header, batch)) == list(enumerate(records, BASE))
-    served = for_clients(header, batch)
+    served = b"".join(for_clients(header, batch))
     assert served[16:] == found.raw[16:]
     assert as_client_reads(served) == list(enumerate(records, BASE))
     assert HEAD.unpack_from(served)[2] == -1
@@ -135,11 +135,11 @@ def test_a_batch_of_ours_is_read_by_clients(
         each._replace(client_us=20_000) if each.client_us is None else each for each in records
     ]
     expected = list(enumerate(timed, BASE))
-    assert as_client_reads(for_clients(header_of(raw), raw)) == expected
+    assert as_client_reads(b"".join(for_clients(header_of(raw), raw))) == expected
     kept = data.draw(st.lists(st.sampled_from(expected), unique_by=lambda pair: pair[0]))
     kept.sort(key=lambda pair: pair[0])
     raw = seal_sparse(PLACE, header, kept)
-    served = for_clients(header_of(raw), raw)
+    served = b"".join(for_clients(header_of(raw), raw))
     assert as_client_reads(served) == kept
     assert DefaultRecordBatch(served).next_offset == header.end
 
@@ -255,7 +255,7 @@ def test_what_is_accepted_is_the_same_for_all_readers(
         return
     header, batch = stored(found.raw, found.records)
     shown = list(records_of(header, batch))
-    assert shown == as_client_reads(for_clients(header, batch))
+    assert shown == as_client_reads(b"".join(for_clients(header, batch)))
     assert [offset for offset, _ in shown] == list(range(BASE, header.end))
 
 

@@ -120,6 +120,24 @@ async def configs(wire: Wire, version: int, name: str, *keys: str) -> dict[str, 
     return {each.name: (each.value, each.config_source == 5) for each in result.configs}
 
 
+async def test_compression_is_that_of_the_topic(wire: Wire, http: aiohttp.ClientSession) -> None:
+    name = (await created(http)).rpartition("/")[2]
+    for value, shown, stored in (
+        ("zstd", "zstd", "zstd"),
+        ("uncompressed", "producer", "none"),
+        ("zstd", "zstd", "zstd"),
+        ("producer", "producer", "none"),
+    ):
+        changed = setting("compression.type", value)
+        assert await alter(wire, INCREMENTAL_ALTER_CONFIGS, 1, name, changed) == ErrorCode.none
+        assert (await configs(wire, 4, name))["compression.type"][0] == shown
+        assert (await page(http, name))["compression"] == stored
+    changed = setting("compression.type", "gzip")
+    assert await alter(wire, INCREMENTAL_ALTER_CONFIGS, 1, name, changed) == (
+        ErrorCode.invalid_config
+    )
+
+
 async def alter(wire: Wire, key: int, version: int, name: str, *changes: Fields) -> ErrorCode:
     resource = Fields(resource_type=TOPIC, resource_name=name, configs=changes)
     found = await wire.ask(key, version, resources=[resource], validate_only=False)
