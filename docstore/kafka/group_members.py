@@ -57,7 +57,8 @@ class GroupMembers:
         link = link_of(name)
         code, why = ErrorCode.none, None
         if kind != OF_GROUPS:
-            code, why = ErrorCode.invalid_request, "docstore has no transactions"
+            code = ErrorCode.transactional_id_authorization_failed  # Clients retry all other codes.
+            why = "there are no transactions"
         elif not link:
             code, why = ErrorCode.invalid_group_id, "the name of a group must be one path segment"
         elif not call.authority.may("GET", link):

@@ -265,7 +265,7 @@ async def test_the_coordinator_is_found(wire: Wire, port: int, version: int) -> 
     if version:
         other = await wire.ask(FIND, version, key="t", key_type=1, coordinator_keys=["t"])
         [other] = other.coordinators if version >= 4 else [other]
-        assert other.error_code == ErrorCode.invalid_request
+        assert other.error_code == ErrorCode.transactional_id_authorization_failed
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a%2fb", "x" * 3_000])
