@@ -27,6 +27,12 @@ def posted(group: LocalCluster, topic: str, records: Sequence[dict[str, Any]]) -
     _asked(group, f"/core/streams/{topic}/records", body)
 
 
+def deleted_before(group: LocalCluster, topic: str, offset: int) -> None:
+    """Delete the records of partition 0 below an offset."""
+    asked = {"kind": "DeleteRecordsRequest", "before": offset}
+    _asked(group, f"/core/streams/{topic}/partitions/0", asked, "PATCH")
+
+
 def read(group: LocalCluster, topic: str, partition: int = 0, since: int = 0) -> list[Message]:
     """Return what JSON shows of a partition from an offset on."""
     path = f"/core/streams/{topic}/partitions/{partition}/records?from="
@@ -39,10 +45,12 @@ def read(group: LocalCluster, topic: str, partition: int = 0, since: int = 0) ->
         since = page["next"]
 
 
-def _asked(group: LocalCluster, path: str, body: Any = None, **headers: str) -> dict[str, Any]:
+def _asked(
+    group: LocalCluster, path: str, body: Any = None, method: str | None = None, **headers: str
+) -> dict[str, Any]:
     content = None if body is None else json.dumps(body).encode()
     named = {"Content-Type": "application/json", "Accept": "application/json", **headers}
-    request = urllib.request.Request(group.urls[0] + path, content, named)
+    request = urllib.request.Request(group.urls[0] + path, content, named, method=method)
     with urllib.request.urlopen(request, timeout=20) as answer:
         return dict(json.load(answer))
 

@@ -4,6 +4,7 @@ Each verb is a session of its own: a process, or an object that is closed at the
 """
 
 import asyncio
+import contextlib
 import itertools
 import json
 import subprocess
@@ -73,7 +74,8 @@ class Kcat:
         """Return what partition 0 has from an offset on."""
         told = "%o %T %K %S %h\n%k%s"
         words = ("-C", "-t", topic, "-p0", "-e", "-q", "-o", str(since), "-f", told)
-        raw = self._run(*words, "-X", f"fetch.wait.max.ms={WAIT_MS}")
+        words += ("-X", f"fetch.wait.max.ms={WAIT_MS}", "-X", "topic.auto.offset.reset=earliest")
+        raw = self._run(*words)
         found = []
         while raw:
             line, _, raw = raw.partition(b"\n")
@@ -131,7 +133,7 @@ class Confluent:
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )  # fmt: skip
         assert producer.flush(PATIENCE_S) == 0
-        assert failed == []
+        assert not failed, failed
 
     def consume(self, topic: str, since: int = 0) -> list[Message]:
         """Return what partition 0 has from an offset on."""
@@ -162,9 +164,8 @@ class Confluent:
 
     def _consumer(self) -> confluent_kafka.Consumer:
         settings = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
-        return confluent_kafka.Consumer(
-            {**self._settings, **settings, "fetch.wait.max.ms": WAIT_MS}
-        )
+        settings |= {"fetch.wait.max.ms": WAIT_MS, "auto.offset.reset": "earliest"}
+        return confluent_kafka.Consumer({**self._settings, **settings})
 
 
 class Aio:
@@ -230,7 +231,10 @@ class Aio:
         return -1 if found is None else int(found.offset)
 
     def _consumer(self) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(bootstrap_servers=self._bootstrap, fetch_max_wait_ms=WAIT_MS)
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap, fetch_max_wait_ms=WAIT_MS,
+            auto_offset_reset="earliest",
+        )  # fmt: skip
 
 
 class KafkaPython:
@@ -246,17 +250,19 @@ class KafkaPython:
         self, topic: str, messages: Sequence[Message], codec: str, *, is_idempotent: bool
     ) -> None:
         """Append to partition 0; return once all is committed."""
-        producer = KafkaProducer(
-            bootstrap_servers=self._bootstrap, acks="all", max_request_size=REQUEST_BYTES_MAX,
-            compression_type=None if codec == "none" else codec, enable_idempotence=is_idempotent,
-        )  # fmt: skip
-        sent = [
-            producer.send(topic, each.value, each.key, list(each.headers), 0, each.ms or None)
-            for each in messages
-        ]
-        for each in sent:
-            each.get(PATIENCE_S)
-        producer.close()
+        with contextlib.closing(
+            KafkaProducer(
+                bootstrap_servers=self._bootstrap, acks="all", max_request_size=REQUEST_BYTES_MAX,
+                compression_type=None if codec == "none" else codec,
+                enable_idempotence=is_idempotent,
+            )
+        ) as producer:  # fmt: skip
+            sent = [
+                producer.send(topic, each.value, each.key, list(each.headers), 0, each.ms or None)
+                for each in messages
+            ]
+            for each in sent:
+                each.get(PATIENCE_S)
 
     def consume(self, topic: str, since: int = 0) -> list[Message]:
         """Return what partition 0 has from an offset on."""
@@ -286,7 +292,10 @@ class KafkaPython:
         return -1 if found is None else int(found.offset)
 
     def _consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(bootstrap_servers=self._bootstrap, fetch_max_wait_ms=WAIT_MS)
+        return KafkaConsumer(
+            bootstrap_servers=self._bootstrap, fetch_max_wait_ms=WAIT_MS,
+            auto_offset_reset="earliest",
+        )  # fmt: skip
 
 
 def _message(found: Any) -> Message:
