@@ -60,8 +60,15 @@ class KafkaCoordinating:
     # Documents
 
     def changed(self, known: Known) -> None:
-        """Continue from a decided version; begin to govern a group whose members are Kafka's."""
+        """Begin to govern a group whose members are Kafka clients.
+
+        A version from a listing may never have been decided. It serves only to find silent members,
+        and the group begins anew with the decided version.
+        """
         group = self._groups.get(known.link)
+        if group is not None and known.is_sure and not group.is_sure:
+            self.left(known)
+            group = None
         if group is None and known.found.kafka is not None:
             self._govern(known)
 

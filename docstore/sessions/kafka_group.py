@@ -92,6 +92,8 @@ class KafkaGroup:
     """A group of which this node is the coordinator."""
 
     known: Known
+    is_sure: bool
+    """Whether it began with a version that was decided, and not with one of a listing."""
     members: dict[str, KafkaMember] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     """Ids that were given out, with which no process has joined yet."""
@@ -113,7 +115,7 @@ class KafkaGroup:
     @classmethod
     def of(cls, known: Known) -> "KafkaGroup":
         """Return the group as its document has it (rule KG5)."""
-        group = cls(known)
+        group = cls(known, known.is_sure)
         document, use = group.document, group.document.kafka
         group.generation = document.generation
         if use is not None:

@@ -108,6 +108,7 @@ def shape_of(seed: int, beside: tuple[str, ...] = (*BESIDE, "kill", "move")) -> 
         actor_kinds=actor_kinds,
         is_near=rng.random() < 0.5,
         operators=int(seed % 4 == 3),
+        kafka=3 * (seed % 16 == 15),
     )
 
 

@@ -264,6 +264,22 @@ def test_kg5_members_that_do_not_come_to_the_new_coordinator_are_removed() -> No
     assert [each[0] for each in joined["members"]] == [leader["member"]]
 
 
+def test_kg5_a_version_of_a_listing_is_not_the_newest_generation() -> None:
+    talk = KafkaTalk()
+    leader, follower = talk.settled()
+    old = talk.nodes.documents[LINK]
+    calls = [talk.ask_join(each["member"]) for each in (leader, follower)]
+    talk.synced([talk.answer(each) for each in calls])
+    newest = talk.nodes.documents[LINK]
+    talk.nodes.documents[LINK] = old
+    talk.nodes.govern("b")
+    talk.nodes.run(0.5)  # It lists what is on its disk, which is behind.
+    talk.nodes.documents[LINK] = newest
+    assert talk.beat(leader["member"], 1) == "illegal-generation"
+    assert talk.commit(leader["member"], 1)["code"] == "illegal-generation"
+    assert talk.commit(leader["member"], 2)["code"] == ""
+
+
 def test_joins_that_wait_go_to_the_new_coordinator() -> None:
     talk = KafkaTalk()
     call = talk.ask_join(at="c")
