@@ -22,7 +22,7 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "released-though-to-stay": (
         test_moves.test_g3_a_straggler_of_before_a_grant_is_no_release_when_somebody_joins_after_it
     ),
-    # A deposed node must be deluded for longer than it takes to form a generation: seed 78.
+    # A deposed node must be deluded for longer than it takes to form a generation: seed 278.
     "kafka-answered-from-memory": (
         test_kafka_groups.test_kg1_a_deposed_coordinator_accepts_nothing
     ),
