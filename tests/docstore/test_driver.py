@@ -25,6 +25,9 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
     driver, replica = await alone(store)
     stopping = False
 
+    def durable() -> int:
+        return sum(log.durable for log in replica.core.logs.values())
+
     async def write(number: int) -> list[int]:
         """Ask without waiting for answers, as many clients do."""
         asked, turn = [], 0
@@ -39,7 +42,10 @@ async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
     writers = [asyncio.create_task(write(number)) for number in range(3)]
     try:
         for _ in range(5):
-            await asyncio.sleep(0.1)
+            some = durable() + 20
+            async with asyncio.timeout(10):
+                while durable() < some:
+                    await asyncio.sleep(0.005)
             store.refuses_rows, store.unreadable = True, 3
             async with asyncio.timeout(10):
                 before = store.refused

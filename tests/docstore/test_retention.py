@@ -69,10 +69,23 @@ async def versions(store: Client, link: str) -> list[int]:
     return [each["documentVersion"] for each in await store.history(link)]
 
 
+async def another_count_is_in_force_at_once(store: Client) -> None:
+    await store.declare("/changed")
+    for turn in range(6):
+        await store.put("/changed/a", {"turn": turn})
+    for retention, shown in (
+        ({"versions": 4}, [5, 4, 3, 2]), ({"versions": 1}, [5]), ({"versions": 2}, [5, 4]),
+    ):  # fmt: skip
+        page = await store.json("PATCH", "/core/factories/changed", {"retention": retention})
+        assert page["retention"] == retention
+        assert await versions(store, "/changed/a") == shown
+
+
 @pytest.mark.thorough
 async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: Path) -> None:
     # Longer than it takes until all nodes know of the declaration.
     async with forgetful(tmp_path, 7, retention_s=8.0) as (arena, store):
+        await another_count_is_in_force_at_once(store)
         await store.declare("/counted", retention={"versions": 3})
         for turn in range(10):
             if turn == 6:
@@ -102,20 +115,6 @@ async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: P
         await arena.kill(arena.members[1])
         assert await versions(store, "/counted/a") == [9, 8, 7]
         assert await versions(store, "/notes/a") == [9]
-
-
-@pytest.mark.thorough
-async def test_another_count_is_in_force_at_once(tmp_path: Path) -> None:
-    async with forgetful(tmp_path, 8) as (_, store):
-        await store.declare("/counted")
-        for turn in range(6):
-            await store.put("/counted/a", {"turn": turn})
-        for retention, shown in (
-            ({"versions": 4}, [5, 4, 3, 2]), ({"versions": 1}, [5]), ({"versions": 2}, [5, 4]),
-        ):  # fmt: skip
-            page = await store.json("PATCH", "/core/factories/counted", {"retention": retention})
-            assert page["retention"] == retention
-            assert await versions(store, "/counted/a") == shown
 
 
 async def kinds(store: Client) -> int:
@@ -177,16 +176,18 @@ async def test_a_new_disk_is_filled_when_nothing_but_tombstones_is_left(tmp_path
 
 
 @pytest.mark.thorough
-async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) -> None:
+async def test_a_trimmed_version_is_gone_and_a_restart_finds_the_rest(
+    tmp_path: Path,
+) -> None:
     async with forgetful(tmp_path, 4) as (arena, store):
-        for turn in range(5):
+        for turn in range(30):
             await store.put("/notes/a", {"turn": turn})
         await store.put("/notes/b", {})
         for node in arena.members:
-            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 4, PATIENCE_S)
-        assert (await store.get("/notes/a", version=4)).value["turn"] == 4
+            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 29, PATIENCE_S)
+        assert (await store.get("/notes/a", version=29)).value["turn"] == 29
         for link, version, status in (
-            ("/notes/a", 2, 410), ("/notes/a", 9, 404), ("/notes/b", 7, 404),
+            ("/notes/a", 2, 410), ("/notes/a", 31, 404), ("/notes/b", 7, 404),
             ("/notes/none", 0, 404),
         ):  # fmt: skip
             with pytest.raises(RequestFailed) as refused:
@@ -199,15 +200,6 @@ async def test_a_version_that_was_let_go_of_is_gone_not_unknown(tmp_path: Path) 
         with pytest.raises(RequestFailed) as refused:
             await store.request("GET", "/notes/a?documentVersion=2", headers=stale)
         assert refused.value.status == 410
-
-
-@pytest.mark.thorough
-async def test_a_restart_finds_what_was_kept(tmp_path: Path) -> None:
-    async with forgetful(tmp_path, 2) as (arena, store):
-        for turn in range(30):
-            await store.put("/notes/a", {"turn": turn})
-        for node in arena.members:
-            await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 25, PATIENCE_S)
         for node in arena.members:
             await arena.kill(node)
         for node in arena.members:

@@ -97,7 +97,6 @@ async def test_l10_a_holder_that_is_cut_off_stops_believing_before_its_lease_end
         lease = client.lease(ttl_s=ttl_s)
         await lease.grant()
         ending = asyncio.ensure_future(ended(watcher, lease.link))
-        await asyncio.sleep(0.1)
         client.urls[:] = [NOWHERE]
         until = lease.left_s() + clock()
         async with asyncio.timeout(5):

@@ -13,7 +13,7 @@ import pytest
 
 from docstore.client import Client, LocalCluster
 from tests.docstore.cli.test_commands import docstore
-from tests.docstore.query.table import FACTORY, LINES, documents, names_of
+from tests.docstore.query.table import FACTORY, LINES, Line, documents, names_of
 from tests.docstore.reads.events import events
 from tests.docstore.reads.scans.asking import asked
 from tests.docstore.subscriptions.receiver import Receiver, receiving
@@ -93,6 +93,9 @@ async def test_a_node_finds_what_the_page_says(
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "watch"])
 def test_a_command_finds_what_the_page_says(url: str, command: str) -> None:
+    """A command passes conditions on as they are; so a part of them will do, each a process."""
+    some = LINES[::4]
+
     def run(condition: str) -> list[str]:
         how = ["--filter", condition]
         if command == "watch":
@@ -105,8 +108,8 @@ def test_a_command_finds_what_the_page_says(url: str, command: str) -> None:
         return names_of(lines)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(run, [each.condition for each in LINES])
-        for line, names in zip(LINES, found, strict=True):
+        found = pool.map(run, [each.condition for each in some])
+        for line, names in zip(some, found, strict=True):
             assert names == line.names, line.condition
 
 
@@ -116,8 +119,10 @@ def has_at_least(receiver: Receiver, count: int) -> bool:
 
 @pytest.mark.thorough
 async def test_webhooks_deliver_what_the_page_says(http: aiohttp.ClientSession, url: str) -> None:
-    for line in LINES:
-        async with receiving() as receiver:
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def deliver(line: Line) -> None:
+        async with at_once, receiving() as receiver:
             body: dict[str, Any] = {"callback": receiver.url, "where": line.condition}
             path = f"{url}{FACTORY}/subscriptions"
             async with http.post(path, json=body | {"since": "earliest"}) as answer:
@@ -127,3 +132,5 @@ async def test_webhooks_deliver_what_the_page_says(http: aiohttp.ClientSession, 
             found = names_of(each["documentSelfLink"] for each in receiver.changes)
             assert found == line.names, line.condition
             await http.delete(url + page["documentSelfLink"])
+
+    await asyncio.gather(*map(deliver, LINES))

@@ -63,9 +63,15 @@ def test_generated_searches_find_what_a_scan_finds(tmp_path: Path) -> None:
     assert len(used) > 5
 
 
-@pytest.mark.thorough
-def test_many_generated_searches_find_what_a_scan_finds(tmp_path: Path) -> None:
-    used = set().union(*(life(tmp_path, seed, 100) for seed in range(100, 120)))
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(100, 105), marks=pytest.mark.thorough),
+        pytest.param(range(105, 140), marks=pytest.mark.slow),
+    ],
+)
+def test_many_generated_searches_find_what_a_scan_finds(tmp_path: Path, seeds: range) -> None:
+    used = set().union(*(life(tmp_path, seed, 100) for seed in seeds))
     assert len(used) > 8
 
 
