@@ -62,7 +62,7 @@ class Elector:
             )
         if not 0 <= rho < 1 or not 0 < 2 * times.heartbeat_s < times.patience_s:
             raise ValueError(
-                "`patience` must be more than two heartbeats, and `rho` from 0 and below 1"
+                "`patience` must be more than two heartbeats, and `rho` at least 0 and below 1"
             )
         self.me = me
         self.recency = Recency(0, 0)

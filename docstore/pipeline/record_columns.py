@@ -35,7 +35,8 @@ def schema_of(options: Options) -> T.StructType:
     names = options.words("columns") or list(every)
     unknown = next((name for name in names if name not in every), None)
     if unknown is not None:
-        raise ValueError(f"docstore: records have no column {unknown!r}, but {', '.join(every)}")
+        known = ", ".join(every)
+        raise ValueError(f"docstore: records have no column {unknown!r}; they have {known}")
     insist_on_distinct(names)
     return T.StructType([every[name] for name in names])
 

@@ -267,7 +267,7 @@ def _of_column(tokens: Tokens, name: str, column: Column, type_: str) -> Value:
         case ("bigint", "string"):
             return Value(name, STRING, f"CAST({column.sql} AS TEXT)")
         case _:
-            raise tokens.refusal(f"{name}: what is a {own} cannot be a {type_}")
+            raise tokens.refusal(f"{name}: a {own} cannot be read as {type_}")
 
 
 def _of_member(name: str, member: MemberPath, type_: str) -> Value:

@@ -104,7 +104,7 @@ class Coverage:
         kept = stretch.kept if self._after == 0 else self._after
         for row in stretch.rows:
             if row.n <= self._last or row.n > max(kept, self._last) + 1 or row.n > self._until:
-                raise BadBackup(f"{self._name}: row {row.n} follows on {self._last}")
+                raise BadBackup(f"{self._name}: row {row.n} comes after row {self._last}")
             self._last = row.n
             self._held += row.n <= stretch.kept
 

@@ -86,7 +86,7 @@ def test_no_file_may_be_missing(chain: Chain, name: str) -> None:
 def test_a_block_that_is_there_twice_is_noticed(chain: Chain) -> None:
     file = place_of(chain.directory, 1) / FILES[1]
     changed(file, lambda whole: whole + whole)
-    assert "row 1 follows on 6" in told(chain.directory)
+    assert "row 1 comes after row 6" in told(chain.directory)
 
 
 def test_no_backup_may_be_missing_between_two(chain: Chain) -> None:
@@ -204,14 +204,14 @@ def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
 @pytest.mark.parametrize(
     ("after", "until", "chunks", "why"),
     [
-        (0, 3, [(0, -1, [1, 3])], "row 3 follows on 1"),
-        (0, 3, [(0, -1, [2, 3])], "row 2 follows on 0"),
-        (4, 6, [(0, -1, [6])], "row 6 follows on 4"),
-        (0, 2, [(0, -1, [1, 1, 2])], "row 1 follows on 1"),
-        (0, 2, [(0, -1, [1, 2, 3])], "row 3 follows on 2"),
+        (0, 3, [(0, -1, [1, 3])], "row 3 comes after row 1"),
+        (0, 3, [(0, -1, [2, 3])], "row 2 comes after row 0"),
+        (4, 6, [(0, -1, [6])], "row 6 comes after row 4"),
+        (0, 2, [(0, -1, [1, 1, 2])], "row 1 comes after row 1"),
+        (0, 2, [(0, -1, [1, 2, 3])], "row 3 comes after row 2"),
         (0, 3, [(0, -1, [1, 2])], "rows end at 2 instead of 3"),
         (4, 6, [(6, 5, [5])], "rows end at 5 instead of 6"),
-        (0, 9, [(7, 5, [2, 6, 9])], "row 9 follows on 6"),
+        (0, 9, [(7, 5, [2, 6, 9])], "row 9 comes after row 6"),
         (0, 9, [(3, 5, [2, 4]), (7, 6, [8, 9])], "history was compacted while it was read"),
     ],
 )
