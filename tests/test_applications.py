@@ -12,12 +12,12 @@ import pytest
 from tests.docstore.http.generated.conftest import in_venv
 from tests.source import ROOT
 
-pytestmark = pytest.mark.thorough
 EXAMPLES = ROOT / "examples"
 APPLICATIONS = ("live_page", "orders", "tasks")
 PYRIGHT = "pyright==1.1.414"
 
 
+@pytest.mark.slow  # Continuous integration plays every example by itself (.ci/run).
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_an_application_runs_while_two_nodes_are_killed(name: str) -> None:
     command = (sys.executable, EXAMPLES / f"{name}.py")
@@ -38,6 +38,7 @@ def test_an_application_repeats_nothing_by_itself(name: str) -> None:
     ]
 
 
+@pytest.mark.thorough  # It installs pyright.
 def test_types_of_examples_are_sound() -> None:
     files = sorted(EXAMPLES.glob("*.py"))
     assert not [file.name for file in files if "type: ignore" in file.read_text("utf-8")]

@@ -28,6 +28,11 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     ),
 }
 NAMES = [name for _, names in IDEAS for name in names]
+FIRST = {
+    "read-then-waiting": 368, "fenced-and-believing": 217, "swept-once": 110, "not-claimed": 58,
+    "groups-updated-without-a-tag": 35,
+}  # fmt: skip
+"""Ablation -> the first seed that noticed it lately, where that is far from 0."""
 
 
 def by_seeds() -> Iterator[object]:
@@ -43,7 +48,8 @@ def by_seeds() -> Iterator[object]:
 
 @pytest.mark.parametrize("name", list(by_seeds()))
 def test_a_missing_rule_is_noticed_by_a_seed(name: str) -> None:
-    assert first_noticed(name, range(SEEDS_MAX)) is not None
+    first = FIRST.get(name, 0)
+    assert first_noticed(name, (*range(first, SEEDS_MAX), *range(first))) is not None
 
 
 @pytest.mark.parametrize("name", sorted(NOTICED_BY))

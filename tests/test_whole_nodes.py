@@ -49,7 +49,8 @@ def test_a_seed_breaks_nothing(seed: int) -> None:
     [
         pytest.param("from tests.whole.run import run; print(run(3).trace)", marks=THOROUGH),
         pytest.param(
-            "from tests.whole.sessions import Sessions, run; print(run(5, Sessions).trace)",
+            "from tests.whole import sessions; sessions.SWEPT_S = 2.0;"  # It is quiet then.
+            " print(sessions.run(5, sessions.Sessions).trace)",
             marks=THOROUGH,
         ),
     ],
