@@ -28,6 +28,8 @@ from docstore.streams.records import HEADERS_MAX, NAME_BYTES_MAX, TIME_MAX
 
 RECORDS_MAX = 100_000
 """Greatest number of records in a client's batch."""
+ALL_HEADERS_MAX = 2 * RECORDS_MAX
+"""Greatest number of headers in a client's batch: 150 KB of zstd could have six millions."""
 LARGE_BYTES = 1 << 16
 """Size from which a record is read carefully, as it could have a million headers."""
 
@@ -166,12 +168,15 @@ def _checked_times(head: KafkaHead, raw: bytes, plain: bytes) -> int:
     if head.codec != NONE:
         # The reader takes them uncompressed: its own decompression has no limit.
         raw = raw[:_ATTRIBUTES_AT] + bytes(2) + raw[_LAST_AT:HEAD_SIZE] + plain
-    expected, first_ms, last_ms = head.base, TIME_MAX, NO_TIME
+    expected, headers, first_ms, last_ms = head.base, 0, TIME_MAX, NO_TIME
     for record in DefaultRecordBatch(raw):
         if record.offset != expected:
             raise ValueError("their offsets must be consecutive, from 0 on")
         expected += 1
         if record.headers:
+            headers += len(record.headers)
+            if headers > ALL_HEADERS_MAX:
+                raise TooLarge(f"a batch must have at most {ALL_HEADERS_MAX} headers")
             _check_headers(record.headers)
         ms = record.timestamp
         if ms > last_ms:  # `max` takes twice as long.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from docstore.kafka.record_batches import BatchRefused, checked, for_clients
+from docstore.kafka.record_batches import RECORDS_MAX, BatchRefused, checked, for_clients
 from docstore.model.streams_batch import KAFKA, ZSTD, BatchHeader, header_of, place_of, seal
 from docstore.streams import codecs
 from docstore.streams.forms import records_of, seal_compressed, seal_sparse
@@ -282,6 +282,17 @@ def test_a_record_of_a_million_headers_is_refused_before_they_are_read() -> None
     begin = time.process_time()
     raw = with_body(bytes(cramjam.zstd.compress(record)), attributes=codecs.ZSTD)
     assert refusal(raw) == ErrorCode.invalid_record
+    assert time.process_time() - begin < 1.0
+
+
+def test_a_batch_of_small_records_with_many_headers_is_refused_soon() -> None:
+    number = RECORDS_MAX // 2
+    record = NOTHING + NOTHING + varint(HEADERS_MAX) + (varint(0) + NOTHING) * HEADERS_MAX
+    plain = b"".join(a_record(record, offset) for offset in range(number))
+    raw = with_body(bytes(cramjam.zstd.compress(plain)), number, attributes=codecs.ZSTD)
+    assert len(raw) < 1 << 17
+    begin = time.process_time()
+    assert refusal(raw) == ErrorCode.message_too_large
     assert time.process_time() - begin < 1.0
 
 
