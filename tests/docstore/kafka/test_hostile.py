@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import aiohttp
+import cramjam
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -15,7 +16,14 @@ from docstore.client.local import LocalCluster
 from docstore.kafka.connection import FRAME_BYTES_MAX
 from docstore.streams.records import Record
 from tests.docstore.http.streams.asking import created, read
-from tests.docstore.kafka.test_record_batches import COMPRESS, built, changed, with_body
+from tests.docstore.kafka.test_record_batches import (
+    COMPRESS,
+    a_record,
+    built,
+    changed,
+    varint,
+    with_body,
+)
 from tests.docstore.kafka.wire import NOW_S, Fields, Wire, connected
 from tests.docstore.watching import resident_bytes
 
@@ -28,6 +36,11 @@ BOMBS = [
     with_body(bytes(compress(bytes(20 << 20))), attributes=codec)
     for codec, compress in COMPRESS.items()
 ]
+RECORD = b"\x01\x01" + varint(64) + b"\0\x01" * 64
+HEADERS = with_body(
+    bytes(cramjam.zstd.compress(b"".join(a_record(RECORD, n) for n in range(50_000)))), 50_000,
+    attributes=4,
+)  # fmt: skip
 SILENT = 990
 Attack = Callable[[int, str, random.Random], Awaitable[None]]
 
@@ -63,6 +76,15 @@ async def bombs(port: int, topic: str, rng: random.Random) -> None:
         for raw in raws:
             send(wire, topic, raw)
         for _ in raws:
+            assert await told(wire) == ErrorCode.message_too_large
+
+
+async def headers(port: int, topic: str, rng: random.Random) -> None:
+    """Send small batches with millions of headers; each is refused."""
+    async with connected(port) as wire:
+        for _ in range(4):
+            send(wire, topic, HEADERS)
+        for _ in range(4):
             assert await told(wire) == ErrorCode.message_too_large
 
 
@@ -126,7 +148,7 @@ async def topic(http: aiohttp.ClientSession) -> str:
     return (await created(http)).rpartition("/")[2]
 
 
-@pytest.mark.parametrize("attack", [bombs, batches, frames, halves])
+@pytest.mark.parametrize("attack", [bombs, headers, batches, frames, halves])
 async def test_a_good_client_is_served_beside_hostile_ones(
     group: LocalCluster, http: aiohttp.ClientSession, port: int, topic: str, attack: Attack
 ) -> None:
