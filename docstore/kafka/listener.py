@@ -21,6 +21,7 @@ from docstore.kafka.config_pages import ConfigPages
 from docstore.kafka.connection import Connection
 from docstore.kafka.deleting import DeletePages
 from docstore.kafka.dispatch import Api, Call, Dispatch
+from docstore.kafka.errors import ErrorCode
 from docstore.kafka.fetch import FetchPages
 from docstore.kafka.group_admin import GroupAdmin
 from docstore.kafka.group_members import GroupMembers
@@ -172,7 +173,7 @@ class KafkaListener:
 def _apis(backend: Backend) -> Sequence[Api]:
     brokers = Brokers(backend)
     return (
-        Api(HANDSHAKE, 1, 1, _handshake),
+        Api(HANDSHAKE, 0, 1, _handshake),
         Api(AUTHENTICATE, 0, 2, _authenticate),
         *MetadataPages(backend, brokers).apis(),
         *GroupMembers(backend, brokers).apis(),
@@ -188,6 +189,8 @@ def _apis(backend: Backend) -> Sequence[Api]:
 
 
 async def _handshake(call: Call) -> Fields:
+    if call.version == 0:  # librdkafka 2.0 wants it announced, and sends version 1 all the same.
+        return Fields(error_code=ErrorCode.unsupported_version, mechanisms=())
     return Fields(error_code=call.login.choose(call.request.mechanism), mechanisms=[MECHANISM])
 
 
