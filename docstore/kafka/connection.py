@@ -31,6 +31,8 @@ STRANGERS_BYTES_MAX = 1 << 16
 UNANSWERED_MAX = 64
 WAITING_BYTES_MAX = FRAME_BYTES_MAX
 """Maximum bytes of waiting requests, and of answers that wait for earlier ones."""
+HELD_BYTES_MAX = 256 << 20
+"""Maximum bytes that all connections of a node hold; a large request above that is refused."""
 IDLE_S = 600.0
 """Seconds without a request after which a connection is closed, as by Kafka's default."""
 LENGTH_BYTES = 4
@@ -47,6 +49,13 @@ class _Answer:
     unfinished: Unfinished | None = None
 
 
+@dataclass(slots=True)
+class Held:
+    """Bytes that all connections of a node hold: of requests, and of answers not written."""
+
+    size: int = 0
+
+
 class Connection(asyncio.Protocol):
     """One client."""
 
@@ -54,6 +63,7 @@ class Connection(asyncio.Protocol):
         self,
         dispatch: Dispatch,
         limits: Limits,
+        held: Held,
         opened: "Callable[[Connection], Login | None]",
         closed: "Callable[[Connection, str], None]",
     ) -> None:
@@ -63,6 +73,8 @@ class Connection(asyncio.Protocol):
         """
         self._dispatch = dispatch
         self._limits = limits
+        self._held = held
+        self._own_held = 0
         self._opened = opened
         self._closed = closed
         self._loop = asyncio.get_running_loop()
@@ -107,6 +119,8 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         self._answers.clear()
         self._buffer.clear()
+        self._waiting_bytes = self._answers_bytes = 0
+        self._account()
         self._closed(self, self._why)
 
     def pause_writing(self) -> None:
@@ -127,6 +141,15 @@ class Connection(asyncio.Protocol):
         self._received += len(data)
         self._buffer += data
         self._split()
+        self._account()
+        if self._held.size > HELD_BYTES_MAX and self._own_held > STRANGERS_BYTES_MAX:
+            self._refuse(f"all requests together have more than {HELD_BYTES_MAX} bytes")
+
+    def _account(self) -> None:
+        """Count the bytes that this connection holds among those of all."""
+        own = len(self._buffer) + self._waiting_bytes + self._answers_bytes
+        self._held.size += own - self._own_held
+        self._own_held = own
 
     def _split(self) -> None:
         most = FRAME_BYTES_MAX if self._login and self._login.is_done else STRANGERS_BYTES_MAX
@@ -191,6 +214,7 @@ class Connection(asyncio.Protocol):
         self._served += 1
         self._since = self._loop.time()
         if result is None:
+            self._account()
             return
         answer = _Answer(len(frame))
         if isinstance(result, Unfinished):
@@ -227,6 +251,7 @@ class Connection(asyncio.Protocol):
             whole = b"".join(answer.pieces)
             self._written += len(whole)
             self._wire.write(whole)
+        self._account()
         self._make_room()
         self._close_if_over()
 

@@ -18,7 +18,7 @@ from docstore.http.backend import Backend
 from docstore.http.slow_readers import LOOKS, SlowReaders
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.config_pages import ConfigPages
-from docstore.kafka.connection import Connection
+from docstore.kafka.connection import Connection, Held
 from docstore.kafka.deleting import DeletePages
 from docstore.kafka.dispatch import Api, Call, Dispatch
 from docstore.kafka.errors import ErrorCode
@@ -60,6 +60,7 @@ class KafkaListener:
         self._dispatch = Dispatch(_apis(backend))
         self._admission = Admission(limits)
         self._open: dict[Connection, None] = {}
+        self._held = Held()
         self._slow_readers = SlowReaders()
         self._strangers = Strangers("kafka_listen", self._count_refused)
         self._refused = self._silent = 0
@@ -118,7 +119,7 @@ class KafkaListener:
     # Connections
 
     def _connection(self) -> Connection:
-        return Connection(self._dispatch, self._limits, self._opened, self._closed)
+        return Connection(self._dispatch, self._limits, self._held, self._opened, self._closed)
 
     def _entrance(self, context: Callable[[], ssl.SSLContext]) -> Entrance:
         return Entrance(

@@ -166,10 +166,12 @@ def _answer(parts: Sequence[_Part], outcomes: Sequence[Outcome]) -> Fields:
                 part.refuse(code_of(outcome), outcome.detail)
             else:
                 base = outcome.base
+        # Without the log's start, Java's producers retry the same batch for ever.
+        start = 0 if part.code == ErrorCode.unknown_producer_id else -1
         topics.setdefault(part.topic, []).append(
             Fields(
                 index=part.index, error_code=part.code, base_offset=base, log_append_time=None,
-                record_errors=(), error_message=part.detail or None,
+                log_start_offset=start, record_errors=(), error_message=part.detail or None,
             )
         )  # fmt: skip
     return Fields(

@@ -9,6 +9,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from docstore.client.local import LocalCluster
+from docstore.kafka import connection
+from docstore.kafka.listener import KafkaListener
+from docstore.model.limits import Limits
+from tests.docstore.http.single import SingleNode
 from tests.docstore.kafka.test_records import FETCH, PRODUCE, batch, outcomes, sent, topic, wanted
 from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected
 from tests.docstore.watching import metrics, resident_bytes, until
@@ -93,3 +97,33 @@ async def test_a_request_that_never_ends_is_bounded(
         assert resident_bytes(process.pid) - before < 96 * MEBIBYTE
     assert (await wire.ask(API_VERSIONS, 0)).error_code == ErrorCode.none
     assert "Traceback" not in group.nodes[0].last_words()
+
+
+async def test_all_connections_together_hold_a_bounded_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "HELD_BYTES_MAX", 4 * MEBIBYTE)
+    listener = KafkaListener(SingleNode(), Limits())
+    port = await listener.bind("127.0.0.1", 0)
+    await listener.serve()
+    begun = (8 << 20).to_bytes(4, "big") + b"\0" * MEBIBYTE
+    async with AsyncExitStack() as stack:
+        every = [await stack.enter_async_context(connected(port)) for _ in range(6)]
+        small = await stack.enter_async_context(connected(port))
+        for each in every:
+            each.writer.write(begun)
+        async with asyncio.timeout(NOW_S):
+            while listener.metrics()["docstore_kafka_connections_refused_total"] < 2:
+                await asyncio.sleep(0.01)
+        assert (await small.ask(API_VERSIONS, 0)).error_code == ErrorCode.none
+    async with asyncio.timeout(NOW_S):
+        while listener.metrics()["docstore_kafka_connections"]:
+            await asyncio.sleep(0.01)
+    refused = listener.metrics()["docstore_kafka_connections_refused_total"]
+    async with connected(port) as other:  # The bytes of closed connections are not counted.
+        other.writer.write(begun)
+        assert (await other.reader.read(0)) == b""
+        async with connected(port) as another:
+            assert (await another.ask(API_VERSIONS, 0)).error_code == ErrorCode.none
+        assert listener.metrics()["docstore_kafka_connections_refused_total"] == refused
+    await listener.stop(0.1)

@@ -137,8 +137,9 @@ async def test_a_retry_of_an_idempotent_producer_is_appended_once(wire: Wire, to
     [(code, _)] = outcomes(await wire.ask(PRODUCE, 7, **sent(topic, gap)))
     assert code == ErrorCode.out_of_order_sequence_number
     stranger = batch(b"e", producer=(me[0] ^ 1, 0, 5))
-    [(code, _)] = outcomes(await wire.ask(PRODUCE, 7, **sent(topic, stranger)))
-    assert code == ErrorCode.unknown_producer_id
+    found = await wire.ask(PRODUCE, 7, **sent(topic, stranger))
+    assert outcomes(found) == [(ErrorCode.unknown_producer_id, -1)]
+    assert found.responses[0].partition_responses[0].log_start_offset == 0
     [here] = partitions(await wire.ask(FETCH, 11, **wanted(topic, 0)))
     assert [value for _, value in records(here.records)] == [b"a", b"b", b"c"]
 
