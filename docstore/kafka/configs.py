@@ -51,12 +51,17 @@ def _compression(text: str) -> str:
     return {"producer": "none", "uncompressed": "none", "zstd": "zstd"}[text]
 
 
+def _cleanup(text: str) -> str:
+    """Return the policies of a list in docstore's order; the topic refuses others."""
+    return ",".join(sorted(each.strip() for each in text.split(",")))
+
+
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "cleanup.policy": Setting(LIST, lambda topic: "delete"),
+    "cleanup.policy": Setting(LIST, lambda topic: topic.cleanup, ("cleanup",), _cleanup),
     "compression.type": Setting(
         TEXT,
         lambda topic: "producer" if topic.compression == "none" else topic.compression,

@@ -120,6 +120,20 @@ async def configs(wire: Wire, version: int, name: str, *keys: str) -> dict[str, 
     return {each.name: (each.value, each.config_source == 5) for each in result.configs}
 
 
+async def test_a_topic_is_compacted(wire: Wire, http: aiohttp.ClientSession) -> None:
+    found = await create(wire, 4, wanted("compacted", cleanup_policy="delete,compact"))
+    assert found.topics[0].error_code == ErrorCode.none
+    assert (await page(http, "compacted"))["cleanup"] == "compact,delete"
+    for value, code in (
+        ("compact", ErrorCode.none),
+        ("compact,dust", ErrorCode.invalid_request),
+        ("delete", ErrorCode.none),
+    ):
+        changed = setting("cleanup.policy", value)
+        assert await alter(wire, INCREMENTAL_ALTER_CONFIGS, 1, "compacted", changed) == code
+    assert (await configs(wire, 4, "compacted"))["cleanup.policy"] == ("delete", True)
+
+
 async def test_compression_is_that_of_the_topic(wire: Wire, http: aiohttp.ClientSession) -> None:
     name = (await created(http)).rpartition("/")[2]
     for value, shown, stored in (
