@@ -8,6 +8,7 @@ the socket is not read, so the bytes that a client can make a node hold are boun
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,7 +78,6 @@ class Connection(asyncio.Protocol):
         self._own_held = 0
         self._opened = opened
         self._closed = closed
-        self._loop = asyncio.get_running_loop()
         self._wire: asyncio.Transport | None = None
         self._login: Login | None = None
         self.address = ""
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self._is_choked = self._is_paused = self._leaves = False
         self._why = ""
         self._received = self._written = self._served = 0
-        self._since = self._loop.time()
+        self._since = time.monotonic()
         """Time of the last whole request, or of the first byte of an unfinished one."""
 
     # The transport
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         if self._wire is None or self._wire.is_closing() or self._login is None:
             return
         if not self._buffer:
-            self._since = self._loop.time()
+            self._since = time.monotonic()
         self._received += len(data)
         self._buffer += data
         self._split()
@@ -165,9 +165,9 @@ class Connection(asyncio.Protocol):
             self._more.set()
             del self._buffer[:end]
             self._waiting_bytes += size
-            self._since = self._loop.time()
+            self._since = time.monotonic()
         if self._frames and self._serving is None:
-            self._serving = self._loop.create_task(self._serve())
+            self._serving = asyncio.create_task(self._serve())
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
         try:
             while self._frames and self._wire is not None:
                 while self._has_no_room():
-                    self._room = self._loop.create_future()
+                    self._room = asyncio.get_running_loop().create_future()
                     await self._room
                 await self._serve_next()
         except Malformed as error:
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
             self._more.clear()
         result = await self._dispatch.serve(frame, self.address, self._login, self._more)
         self._served += 1
-        self._since = self._loop.time()
+        self._since = time.monotonic()
         if result is None:
             self._account()
             return

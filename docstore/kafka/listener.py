@@ -7,6 +7,7 @@ does not read its answers. All are checked together, and only while there are an
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
@@ -159,7 +160,7 @@ class KafkaListener:
     def _look(self) -> None:
         """Close the silent connections, and those whose clients do not read."""
         self._looking = None
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         for each in tuple(self._open):
             if each.overstays(now):
                 self._silent += 1
