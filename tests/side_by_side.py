@@ -12,7 +12,9 @@ FOLDERS = (PIPELINE, "tests/docstore/http/streams/", "tests/docstore/kafka/clien
 LONGEST = (
     PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",
     "tests/docstore/node/", "tests/docstore/node/members/", "tests/docstore/reads/scans/",
-    "tests/test_simulation.py", "tests/test_whole_nodes.py",
+    "tests/docstore/test_retention.py", "tests/docstore/http/console/", "tests/test_pasted.py",
+    "tests/test_wheel.py", "tests/test_site.py", "tests/test_simulation.py",
+    "tests/test_whole_nodes.py",
 )  # fmt: skip
 """What takes longest, first what mostly waits, in the order in which it begins."""
 
