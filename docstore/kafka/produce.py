@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from docstore.errors import DocstoreError, TooLarge
 from docstore.http.backend import Backend
@@ -125,10 +126,11 @@ class ProducePages:
         most = topic.batch_bytes_max + HEAD_BYTES_MAX
         if len(raw) > most:
             raise TooLarge(f"a batch must have at most {most} bytes; got {len(raw)}")
+        check = partial(checked, raw, needs_keys=topic.compacts)
         if len(raw) <= LARGE_BYTES and not is_compressed(raw):
-            batch = checked(raw)
+            batch = check()
         else:
-            batch, _ = await self._large.read(len(raw), patience_s, lambda: checked(raw))
+            batch, _ = await self._large.read(len(raw), patience_s, check)
         if batch.last_ms > time.time_ns() // 1_000_000 + AHEAD_MS_MAX:
             detail = f"the time of a record must be at most {AHEAD_MS_MAX} ms ahead"
             raise BatchRefused(ErrorCode.invalid_timestamp, detail)

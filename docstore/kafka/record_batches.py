@@ -65,13 +65,16 @@ class ClientBatch(NamedTuple):
     last_ms: int
 
 
-def checked(raw: bytes) -> ClientBatch:
-    """Check a client's batch, so that every reader can read it. Raises BatchRefused."""
+def checked(raw: bytes, *, needs_keys: bool = False) -> ClientBatch:
+    """Check a client's batch, so that every reader can read it. Raises BatchRefused.
+
+    needs_keys: whether the topic is compacted, which keeps a record for each key.
+    """
     head = _checked_head(raw)
     try:
         plain = kafka_plain(head, raw)
         _check_lengths(head, plain)
-        last_ms = _checked_times(head, raw, plain)
+        last_ms = _checked_times(head, raw, plain, needs_keys=needs_keys)
     except TooLarge as error:
         raise BatchRefused(ErrorCode.message_too_large, str(error)) from None
     except (CorruptRecordException, IndexError, MemoryError, OverflowError, ValueError) as error:
@@ -160,7 +163,7 @@ def _check_lengths(head: KafkaHead, plain: bytes) -> None:
         raise ValueError(f"their lengths end at {at} of {len(plain)} bytes")
 
 
-def _checked_times(head: KafkaHead, raw: bytes, plain: bytes) -> int:
+def _checked_times(head: KafkaHead, raw: bytes, plain: bytes, *, needs_keys: bool) -> int:
     """Check each record; return the greatest time.
 
     Reading 500 records takes 0.1 ms in Cython, and six times as long by `kafka_records`.
@@ -173,6 +176,8 @@ def _checked_times(head: KafkaHead, raw: bytes, plain: bytes) -> int:
         if record.offset != expected:
             raise ValueError("their offsets must be consecutive, from 0 on")
         expected += 1
+        if needs_keys and record.key is None:
+            raise ValueError("each must have a key, as the topic is compacted")
         if record.headers:
             headers += len(record.headers)
             if headers > ALL_HEADERS_MAX:

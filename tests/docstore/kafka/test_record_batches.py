@@ -148,6 +148,13 @@ def test_a_producer_without_an_id_has_none() -> None:
     assert checked(built([Record(None, b"1")])).producer is None
 
 
+def test_each_record_for_a_compacted_topic_has_a_key() -> None:
+    assert checked(built([Record(b"", b"1"), Record(b"k", None)]), needs_keys=True).records == 2
+    with pytest.raises(BatchRefused, match="must have a key") as caught:
+        checked(built([Record(b"k", b"1"), Record(None, b"2")]), needs_keys=True)
+    assert caught.value.code == ErrorCode.invalid_record
+
+
 def test_the_greatest_time_is_that_of_the_records() -> None:
     raw = built([Record(None, b"1", (), ms * 1000) for ms in (3, 9, 7)])
     for wrong in (7, 1 << 50, -1):
