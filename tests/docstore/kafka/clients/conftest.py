@@ -16,7 +16,7 @@ if not all(map(importlib.util.find_spec, LIBRARIES)):
 
 @pytest.fixture(scope="session")
 def listeners() -> Iterator[tuple[LocalCluster, str]]:
-    group = LocalCluster(3)
+    group = LocalCluster(3, settings=("--streams-retention-check-s", "0.2"))
     with listen(group) as bootstrap, group:
         yield group, bootstrap
 

@@ -7,6 +7,7 @@ import pytest
 from docstore.client.local import LocalCluster
 from tests.docstore.kafka.clients.http import created, posted, read
 from tests.docstore.kafka.clients.tools import TOOLS, Message
+from tests.docstore.watching import until
 
 MESSAGES = [
     Message(b"a", b'{"n":1}'),
@@ -121,3 +122,35 @@ def test_a_client_finds_the_offset_of_a_time(
 
 def test_a_client_lists_the_partitions(group: LocalCluster, bootstrap: str, client: str) -> None:
     assert TOOLS[client](bootstrap).partitions(created(group, partitions=7)) == 7
+
+
+def test_a_client_shows_what_the_leader_has_compressed(
+    group: LocalCluster, bootstrap: str, client: str
+) -> None:
+    topic = created(group, compression="zstd")
+    posted(
+        group, topic, [{"key": f"k{n}", "value": {"n": n, "same": "x" * 50}} for n in range(200)]
+    )
+    found = TOOLS[client](bootstrap).consume(topic, 57)
+    assert [each.offset for each in found] == list(range(57, 200))
+    assert found == read(group, topic, since=57)
+
+
+def test_a_client_meets_the_gaps_of_a_compacted_topic(
+    group: LocalCluster, bootstrap: str, client: str
+) -> None:
+    topic, tool = created(group, cleanup="compact"), TOOLS[client](bootstrap)
+    for number in range(3):
+        some = [Message(b"%d" % (n % 10), b"%d" % number) for n in range(100)]
+        tool.produce(topic, some, "gzip", is_idempotent=number > 0)
+    tool.produce(topic, [Message(b"0", None), Message(b"end", b"1")], "none", is_idempotent=True)
+    until(lambda: len(read(group, topic)) < 302)
+    found = tool.consume(topic)
+    assert found == read(group, topic)
+    assert {each.key: each.value for each in found} == {
+        b"0": None, b"end": b"1", **{b"%d" % n: b"2" for n in range(1, 10)}
+    }  # fmt: skip
+    assert found[-1].offset == 301
+    # aiokafka does not know the code of invalid records.
+    with pytest.raises(Exception, match=r"(?i)invalid.?record|UnknownError"):
+        tool.produce(topic, [Message(None, b"1")], "none", is_idempotent=False)
