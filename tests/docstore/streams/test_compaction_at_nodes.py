@@ -1,0 +1,109 @@
+"""A million records of a thousand keys, compacted by three nodes while their leaders are killed."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from docstore.client import Client, LocalCluster
+from docstore.client.local import LocalNode
+from docstore.model.streams_batch import header_of, unframed
+from docstore.streams.forms import records_of
+from tests.docstore.watching import page_of
+
+RECORDS = 1_000_000
+KEYS = 1_000
+PRODUCERS = 4
+BATCH = 500
+KILL_EVERY_S = 5.0
+PATIENCE_S = 300.0
+
+Log = list[tuple[int, bytes | None, bytes | None]]
+
+
+@pytest.fixture
+def group() -> Iterator[LocalCluster]:
+    with LocalCluster(3, settings=("--streams-retention-check-s", "1")) as nodes:
+        yield nodes
+
+
+async def produce(client: Client, number: int, last: dict[str, int]) -> None:
+    """Write records of keys of its own, one after the other; note the last value of each."""
+    async with client.producer("large", id=f"p{number}", batch=BATCH) as producer:
+        for turn in range(RECORDS // PRODUCERS):
+            key = f"k{(turn * 7 % (KEYS // PRODUCERS)) * PRODUCERS + number}"
+            last[key] = turn
+            await producer.send(key, {"turn": turn, "text": "x" * 80})
+
+
+async def kill_leaders(group: LocalCluster, path: str) -> int:
+    """Kill the leader, start it again, and so on; return how many were killed once cancelled."""
+    killed = 0
+    try:
+        while True:
+            await asyncio.sleep(KILL_EVERY_S)
+            await asyncio.to_thread(group.wait_ready)
+            page = await asyncio.to_thread(page_of, f"{group.urls[0]}{path}/partitions")
+            leader = page.get("partitions", [{}])[0].get("leader")
+            if leader:
+                await asyncio.to_thread(group.kill, group.node(leader))
+                killed += 1
+                group.start(group.node(leader))
+    except asyncio.CancelledError:
+        return killed
+
+
+async def log_at(node: LocalNode, path: str) -> tuple[Log, int]:
+    """Return the records at a node's own replica, and the bytes of its batches."""
+    found: Log = []
+    size, since = 0, "beginning"
+    async with Client([node.url]) as client:
+        while True:
+            status, headers, content = await client.once(
+                node.url, "GET", f"{path}/partitions/0/records?from={since}&maxBytes=8388608", b"",
+                {"Accept": "application/vnd.docstore.batches", "Docstore-Consistency": "stale"},
+                timeout_s=30,
+            )  # fmt: skip
+            if status != 200 or headers["Docstore-Next"] == headers["Docstore-From"]:
+                return found, size
+            since = headers["Docstore-Next"]
+            for raw in unframed(content):
+                size += len(raw)
+                found += [
+                    (offset, record.key, record.value)
+                    for offset, record in records_of(header_of(raw), raw)
+                ]
+
+
+@pytest.mark.slow
+async def test_a_million_records_of_a_thousand_keys_become_a_thousand(group: LocalCluster) -> None:
+    path, last = "/core/streams/large", dict[str, int]()
+    async with Client(group.urls) as client:
+        await client.json("POST", "/core/streams", {"name": "large", "cleanup": "compact"})
+        began = time.monotonic()
+        killing = asyncio.create_task(kill_leaders(group, path))
+        await asyncio.gather(*(produce(client, each, last) for each in range(PRODUCERS)))
+        killing.cancel()
+        killed = await killing
+        took_s = time.monotonic() - began
+    await asyncio.to_thread(group.wait_ready)
+    assert killed > 2
+    began = time.monotonic()
+    for node in group.nodes:
+        async with asyncio.timeout(PATIENCE_S):
+            log, size = await log_at(node, path)
+            while not KEYS <= len(log) <= KEYS + 2 * BATCH or log[-1][0] < RECORDS - 1:
+                await asyncio.sleep(1)
+                log, size = await log_at(node, path)
+        seen = {key.decode(): value for _, key, value in log if key is not None}
+        assert seen.keys() == last.keys()
+        for key, turn in last.items():
+            assert (seen[key] or b"").startswith(b'{"turn":%d,' % turn), key
+        assert [offset for offset, _, _ in log] == sorted({offset for offset, _, _ in log})
+        assert size < 1 << 20
+        print(f"{node.name}: {len(log)} records in {size} bytes")
+    print(
+        f"{RECORDS / took_s:.0f} records/s, {killed} leaders killed, then"
+        f" {time.monotonic() - began:.0f} s until all were compacted"
+    )
