@@ -81,7 +81,7 @@ def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("shape", [COMPACTED, AWAY, UNCLEANLY])
 def test_compacted_topics_show_the_newest_record_of_each_key(shape: Shape) -> None:
-    for seed in range(3):
+    for seed in range(2):
         outcome = run(seed, shape)
         assert (outcome.problems, outcome.stuck) == ([], [])
         assert outcome.counters["compacted_records"] > 100
