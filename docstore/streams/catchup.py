@@ -45,13 +45,17 @@ class FollowerCatchUp:
         common = common_offset(standing, leading.log) if standing.full else 0
         follower.is_attached = True
         if common < leading.log.start:
-            self._begin(leading, follower)
+            self._begin(leading, follower, common)
         else:
             self._adopt(leading, follower, common, is_first=common == leading.log.start)
             self.feed(leading, follower)
 
-    def _begin(self, leading: Leading, follower: FollowerState) -> None:
-        """Have a follower begin with the batch that holds the log start, or with the last one."""
+    def _begin(self, leading: Leading, follower: FollowerState, common: int) -> None:
+        """Have a follower begin with the batch that holds the log start, or with the last one.
+
+        common: offset up to which it has the same log; it goes on there if it has a part of that
+        batch, since compaction may have joined batches.
+        """
         log, copy, start = leading.log, follower.copy, leading.log.start
         offset = min(start, log.end - 1)
 
@@ -62,8 +66,9 @@ class FollowerCatchUp:
             elif follower.is_attached and follower.copy == copy:
                 batches = [each for each in found if isinstance(each, bytes)]
                 base = range_of(batches[0])[0] if batches else start
-                follower.begins = (base, start)
-                self._adopt(leading, follower, base, is_first=True)
+                first = max(base, common)
+                follower.begins = (first, start)
+                self._adopt(leading, follower, first, is_first=base >= common)
                 self.feed(leading, follower)
 
         in_memory = log.from_tail(offset, log.end, 0)
@@ -105,7 +110,7 @@ class FollowerCatchUp:
         is_below = follower.sent < log.start and (follower.sent, log.start) != follower.begins
         if follower.is_attached and is_below and not follower.is_looking:
             # Records that it still lacks were deleted (scenario F27).
-            self._begin(leading, follower)
+            self._begin(leading, follower, follower.sent)
             return
         while (
             follower.is_attached

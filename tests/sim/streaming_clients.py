@@ -17,7 +17,7 @@ from docstore.wire.streams_messages import Produced
 from tests.sim.companion import Streamer
 from tests.sim.invariants import Violation
 from tests.sim.streaming_compaction import UID
-from tests.sim.streaming_invariants import StreamInvariants
+from tests.sim.streaming_invariants import STAMPED_EARLY_S, StreamInvariants
 from tests.sim.streaming_reads import check_high, read
 from tests.sim.streaming_shapes import Shape
 
@@ -345,7 +345,7 @@ class Consumer:
             return  # Of one that is no more, or of the next: there is nothing to tell them apart.
         invariants = self._bench.invariants
         book = invariants.books[name]
-        old = invariants.old_before(next(iter(self._bench.streamers.values())))
+        old = self._world.now - self._bench.shape.tombstone_s + STAMPED_EARLY_S
         values = read(name, book, invariants.checked, found, self._isolation, old)
         if is_leaders:
             check_high(name, book, invariants.checked, found.epoch, found.high)

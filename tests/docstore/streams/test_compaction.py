@@ -251,6 +251,23 @@ def test_records_below_the_start_are_removed_and_the_batch_that_holds_it_stays()
     assert group.values(2) == ["3", "4", "5"]
 
 
+def test_a_replica_that_ends_within_the_first_batch_goes_on_there() -> None:
+    group = compacted(tail_bytes=0)
+    fill(group, [("x", "0"), ("y", "0")])
+    group.crash("c")
+    group.run(1)
+    fill(group, [(key, f"{key}{number}") for number in range(3) for key in "xyz"])
+    group.run(2)
+    assert header_of(group.raw_log("a")[0]).base < 2 < header_of(group.raw_log("a")[0]).end
+    group.machines["a"].replicas.trim(group.log("a"), 3)
+    group.run(0.1)
+    group.start("c")
+    group.run(3)
+    assert (group.alarms, group.machines["c"].core.counters["restarted_at_start"]) == ([], 0)
+    assert (group.log("c").start, group.log("c").end) == (3, 11)
+    assert view(group, "c") == view(group, "a")
+
+
 def test_a_full_disk_is_not_compacted() -> None:
     group = compacted()
     group.feed("a", Room(has_room=False))
