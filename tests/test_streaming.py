@@ -68,6 +68,13 @@ def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, registe
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
+# A follower that ended within the first batch of its leader, which compaction had joined.
+def test_a_pinned_seed_of_a_compacted_topic_breaks_nothing() -> None:
+    shape = replace(shape_of(30_352), cleanup="compact")
+    outcome = run(30_352, shape, register=False)
+    assert (outcome.problems, outcome.stuck) == ([], [])
+
+
 @pytest.mark.thorough
 def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
     for seed in range(SEEDS_MAX):
