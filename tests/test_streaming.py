@@ -69,6 +69,7 @@ def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, registe
 
 
 # A follower that ended within the first batch of its leader, which compaction had joined.
+@pytest.mark.thorough
 def test_a_pinned_seed_of_a_compacted_topic_breaks_nothing() -> None:
     shape = replace(shape_of(30_352), cleanup="compact")
     outcome = run(30_352, shape, register=False)
