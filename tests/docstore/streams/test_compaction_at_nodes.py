@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +17,8 @@ RECORDS = 1_000_000
 KEYS = 1_000
 PRODUCERS = 4
 BATCH = 500
-KILL_EVERY_S = 5.0
+KILL_EVERY = 80_000
+"""Records between two deaths of leaders."""
 PATIENCE_S = 300.0
 
 Log = list[tuple[int, bytes | None, bytes | None]]
@@ -28,21 +30,23 @@ def group() -> Iterator[LocalCluster]:
         yield nodes
 
 
-async def produce(client: Client, number: int, last: dict[str, int]) -> None:
+async def produce(client: Client, number: int, last: dict[str, int], sent: Counter[int]) -> None:
     """Write records of keys of its own, one after the other; note the last value of each."""
     async with client.producer("large", id=f"p{number}", batch=BATCH) as producer:
         for turn in range(RECORDS // PRODUCERS):
             key = f"k{(turn * 7 % (KEYS // PRODUCERS)) * PRODUCERS + number}"
-            last[key] = turn
+            last[key], sent[number] = turn, turn
             await producer.send(key, {"turn": turn, "text": "x" * 80})
 
 
-async def kill_leaders(group: LocalCluster, path: str) -> int:
-    """Kill the leader, start it again, and so on; return how many were killed once cancelled."""
+async def kill_leaders(group: LocalCluster, path: str, sent: Counter[int]) -> int:
+    """Kill the leader again and again, and start it; return how many were killed once cancelled."""
     killed = 0
     try:
         while True:
-            await asyncio.sleep(KILL_EVERY_S)
+            until = sum(sent.values()) + KILL_EVERY
+            while sum(sent.values()) < until:
+                await asyncio.sleep(0.05)
             await asyncio.to_thread(group.wait_ready)
             page = await asyncio.to_thread(page_of, f"{group.urls[0]}{path}/partitions")
             leader = page.get("partitions", [{}])[0].get("leader")
@@ -78,12 +82,12 @@ async def log_at(node: LocalNode, path: str) -> tuple[Log, int]:
 
 @pytest.mark.slow
 async def test_a_million_records_of_a_thousand_keys_become_a_thousand(group: LocalCluster) -> None:
-    path, last = "/core/streams/large", dict[str, int]()
+    path, last, sent = "/core/streams/large", dict[str, int](), Counter[int]()
     async with Client(group.urls) as client:
         await client.json("POST", "/core/streams", {"name": "large", "cleanup": "compact"})
         began = time.monotonic()
-        killing = asyncio.create_task(kill_leaders(group, path))
-        await asyncio.gather(*(produce(client, each, last) for each in range(PRODUCERS)))
+        killing = asyncio.create_task(kill_leaders(group, path, sent))
+        await asyncio.gather(*(produce(client, each, last, sent) for each in range(PRODUCERS)))
         killing.cancel()
         killed = await killing
         took_s = time.monotonic() - began
@@ -94,7 +98,7 @@ async def test_a_million_records_of_a_thousand_keys_become_a_thousand(group: Loc
         async with asyncio.timeout(PATIENCE_S):
             log, size = await log_at(node, path)
             while not KEYS <= len(log) <= KEYS + 2 * BATCH or log[-1][0] < RECORDS - 1:
-                await asyncio.sleep(1)
+                await asyncio.sleep(0.05)
                 log, size = await log_at(node, path)
         seen = {key.decode(): value for _, key, value in log if key is not None}
         assert seen.keys() == last.keys()
