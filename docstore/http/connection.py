@@ -184,17 +184,7 @@ class Connection(RequestHandler):
         """
         known, body = self._request_count, self._body
         is_of_head = body is None or body.is_eof()
-        waiter, is_idle = self._waiter, self._waiter is not None and not self._waiter.done()
-        is_between = is_of_head and not (self._head_bytes or self._messages or self._upgraded)
-        if is_idle and is_between and not (self._close or self._force_close):
-            request = self._fast_path.read(data, self)
-            if request is not None:
-                self._request_count += 1
-                self._heard(self)
-                self._kept, self._waiter = waiter, None
-                self._fast_path.serve(request)
-                return
-        self._waiter = None
+        waiter, self._waiter = self._waiter, None
         try:
             super().data_received(data)
         finally:
@@ -237,10 +227,9 @@ class Connection(RequestHandler):
     def _takes_plain(self, size: int) -> bool:
         """Serve a message on an idle connection if it is alone and plain; return whether it was."""
         message, payload = self._messages[0]
-        is_alone = len(self._messages) == 1 and payload.is_eof()
-        if not is_alone or not isinstance(message, RawRequestMessage):
+        if len(self._messages) > 1 or not isinstance(message, RawRequestMessage):
             return False
-        request = self._fast_path.found_in(message, size, self)
+        request = self._fast_path.found_in(message, payload, size, self)
         if request is None or (
             size > self._head_bytes_max and refusal_of(message, self._head_bytes_max)
         ):
@@ -248,7 +237,6 @@ class Connection(RequestHandler):
         self._messages.clear()
         if self._parser is not None:
             self._parser.message_consumed()
-        request.body = payload.read_nowait()
         self._kept, self._waiter = self._waiter, None
         self._fast_path.serve(request)
         return True

@@ -15,8 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from aiohttp import StreamReader
 from aiohttp.helpers import RequestKey
 from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
 from multidict import CIMultiDictProxy
 
 from docstore.errors import BadRequest
@@ -28,7 +30,6 @@ from docstore.http.headers import RequestHead
 from docstore.http.heeded import PRODUCER
 from docstore.http.large import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
-from docstore.http.plain_head import plain_message
 from docstore.http.produce import ProducePages, Submitted
 from docstore.http.reply import Reply
 from docstore.model.operation import Answer
@@ -89,25 +90,24 @@ class FastHead:
     """The head of a request on the fast path. It has the interface of `headers.RequestHead`."""
 
     __slots__ = (
-        "authority", "body", "client", "headers", "keep_alive", "link", "method", "raw_path",
-        "since_s", "version",
+        "authority", "body_exists", "client", "headers", "keep_alive", "link", "method", "payload",
+        "raw_path", "since_s", "version",
     )  # fmt: skip
-    body: bytes
 
-    def __init__(self, message: RawRequestMessage, link: str, client: PlainConnection) -> None:
+    def __init__(
+        self, message: RawRequestMessage, payload: StreamReader, link: str, client: PlainConnection
+    ) -> None:
         self.since_s = time.perf_counter()
         self.method: str = message.method
         self.raw_path: str = message.path
         self.headers: CIMultiDictProxy[str] = message.headers
         self.version: HttpVersion = message.version
         self.keep_alive = not message.should_close
+        self.payload = payload
+        self.body_exists = payload is not EMPTY_PAYLOAD
         self.link = link
         self.client = client
         self.authority: Authority = EVERYBODY
-
-    @property
-    def body_exists(self) -> bool:
-        return bool(self.body)
 
     def __getitem__(self, key: str | RequestKey[Any]) -> Any:
         """Return the authority that was stored with the request."""
@@ -160,11 +160,14 @@ class FastRecords(FastHead):
 class FastTurn(FastHead):
     """A PATCH of a lock or an election."""
 
-    __slots__ = ("pages",)
+    __slots__ = ("body", "pages")
     pages: TurnPages
+    body: bytes
+    """For the audit log."""
 
     def submit(self, body: bytes) -> "asyncio.Future[Reply]":
         """Begin to answer the request."""
+        self.body = body
         return asyncio.get_running_loop().create_task(self.pages.patch(self, self.link, body))
 
     def reply(self, outcome: Reply) -> Reply:
@@ -187,7 +190,6 @@ class FastPath:
         completion: Completion,
         *,
         body_bytes_max: int,
-        head_bytes_max: int,
     ) -> None:
         """authority: returns the authority of a request; None on a node without an access file."""
         self._documents = documents
@@ -200,29 +202,16 @@ class FastPath:
         self._of_turns = PLAIN_OF_TURNS | tokens
         self._completion = completion
         self._body_bytes_max = body_bytes_max
-        self._head_bytes_max = head_bytes_max
-
-    def read(self, data: bytes, client: PlainConnection) -> FastRequest | None:
-        """Return the plain request that is all of these bytes, None if aiohttp must read them."""
-        if (found := plain_message(data, self._head_bytes_max)) is None:
-            return None
-        message, body = found
-        request = self.found_in(message, len(data), client)
-        if request is not None:
-            request.body = body
-        return request
 
     def found_in(
-        self, message: RawRequestMessage, size: int, client: PlainConnection
+        self, message: RawRequestMessage, payload: StreamReader, size: int, client: PlainConnection
     ) -> FastRequest | None:
-        """Return the request if it is plain; the caller sets its body.
-
-        size: of the bytes that arrived with its head, which include the body.
-        """
+        """Return the request if it is plain. size: of the bytes that arrived with its head."""
         if (
             message.method not in METHODS
             or message.version not in VERSIONS
             or size > LARGE_BYTES
+            or not payload.is_eof()
             or len(names := [*message.headers]) < len(message.headers)  # A header is repeated.
             or "?" in message.path
         ):
@@ -230,16 +219,18 @@ class FastPath:
         if message.method == "POST":
             if not self._of_records.issuperset(names):
                 return None
-            return self._records(message, client)
+            return self._records(message, payload, client)
         if message.method == "PATCH":
             if not self._of_turns.issuperset(names):
                 return None
-            return self._turn(message, client)
+            return self._turn(message, payload, client)
         if not self._of_documents.issuperset(names) or message.path.startswith(SPECIAL):
             return None
-        return self._document(message, client)
+        return self._document(message, payload, client)
 
-    def _document(self, message: RawRequestMessage, client: PlainConnection) -> FastDocument | None:
+    def _document(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastDocument | None:
         try:
             link = canonical(message.path)
         except BadRequest:
@@ -247,11 +238,13 @@ class FastPath:
         service = self._documents.service_of(link)
         if service is None or (message.method == "PUT" and "PUT" not in service.options.methods):
             return None
-        request = FastDocument(message, link, client)
+        request = FastDocument(message, payload, link, client)
         request.pages, request.service = self._documents, service
         return request
 
-    def _turn(self, message: RawRequestMessage, client: PlainConnection) -> FastTurn | None:
+    def _turn(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastTurn | None:
         if not message.path.startswith(TURN_PATHS):
             return None
         try:
@@ -260,11 +253,13 @@ class FastPath:
             return None
         if self._documents.service_of(link) is None:
             return None
-        request = FastTurn(message, link, client)
+        request = FastTurn(message, payload, link, client)
         request.pages = self._elections
         return request
 
-    def _records(self, message: RawRequestMessage, client: PlainConnection) -> FastRecords | None:
+    def _records(
+        self, message: RawRequestMessage, payload: StreamReader, client: PlainConnection
+    ) -> FastRecords | None:
         found = _RECORDS.match(message.path)
         if found is None:
             return None
@@ -272,7 +267,7 @@ class FastPath:
         topic = self._producing.known_topic(found[1], partition)
         if topic is None:
             return None
-        request = FastRecords(message, message.path, client)
+        request = FastRecords(message, payload, message.path, client)
         request.pages, request.topic, request.partition = self._producing, topic, partition
         return request
 
@@ -283,7 +278,7 @@ class FastPath:
             if self._authority is not None:
                 request.authority = self._authority(request)
                 request.authority.insist(request.method, request.link)
-            body = request.body
+            body = request.payload.read_nowait()
             if not isinstance(request, FastRecords):  # Their limit is above that of plain requests.
                 body = bodies.fitting(request, body, self._body_bytes_max)
             outcome = request.submit(body)

@@ -42,7 +42,6 @@ from docstore.http.noted import BODY, RequestNotes
 from docstore.http.openapi.document import described
 from docstore.http.origin_check import OriginCheck, is_preflight, preflight_headers
 from docstore.http.parameters import check_parameters, check_selection
-from docstore.http.plain_head import bytes_of_head
 from docstore.http.produce import ProducePages
 from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
@@ -113,7 +112,7 @@ class HttpServer:
         path = FastPath if spans is None else spans.fast_path
         self._fast_path = path(
             documents, self._producing, self._elections, self._origin_check, authority,
-            self._completion, body_bytes_max=most, head_bytes_max=bytes_of_head(limits),
+            self._completion, body_bytes_max=most,
         )  # fmt: skip
         positions = Positions(backend.submit)
         self._queries = QueryPages(backend, positions)
