@@ -131,8 +131,12 @@ def test_kafka_python_administers_topics_and_groups(group: LocalCluster, bootstr
     assert consumer.committed(place) == 4
     consumer.close()
     assert name in [each["group_id"] for each in client.list_groups()]
-    client.delete_groups([name])
-    until(lambda: name not in [each["group_id"] for each in client.list_groups()])
+
+    def is_deleted() -> bool:
+        client.delete_groups([name])  # It returns the refusals that may be retried.
+        return name not in [each["group_id"] for each in client.list_groups()]
+
+    until(is_deleted)
     client.delete_topics([topic])
     until(lambda: is_gone(group, topic))
     client.close()
