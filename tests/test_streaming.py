@@ -68,11 +68,13 @@ def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, registe
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
-# A follower that ended within the first batch of its leader, which compaction had joined.
+# A follower that ended within the first batch of its leader, which compaction had joined; a node
+# that left the group and came back, while too few other replicas were left (rule RM2).
 @pytest.mark.thorough
-def test_a_pinned_seed_of_a_compacted_topic_breaks_nothing() -> None:
-    shape = replace(shape_of(30_352), cleanup="compact")
-    outcome = run(30_352, shape, register=False)
+@pytest.mark.parametrize("seed", [30_352, 60_728])
+def test_a_pinned_seed_of_a_compacted_topic_breaks_nothing(seed: int) -> None:
+    shape = replace(shape_of(seed), cleanup="compact")
+    outcome = run(seed, shape, register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 

@@ -109,7 +109,7 @@ class Reassignment:
         if not (found.adding or found.leaving):
             after = self._begun(known)
         elif not self._is_filled(found):
-            after = self._given_up(found)
+            after = self._given_up(known)
         elif found.leader in found.leaving:
             self._make_way(known)
             return
@@ -123,18 +123,32 @@ class Reassignment:
         enough = len(live - set(found.leaving)) >= min(found.min_in_sync, len(live))
         return live.issuperset(found.adding) and enough and bool(live - set(found.leaving))
 
-    def _given_up(self, found: ReplicaSet) -> ReplicaSet | None:
+    def _given_up(self, known: ControlledPartition) -> ReplicaSet | None:
         """Return the document after giving up a replica that will never be filled (rule RM2).
 
         Returns None while it may still be filled. A replica whose data counts is removed as others
         are.
         """
+        found = known.found
+        if len(found.replicas) - len(found.leaving) < found.min_in_sync and not found.adding:
+            return self._replaced(known)
         view, counted = self._core.view, {node for node, _ in (*found.lrs, *found.elr)}
         if any(node not in counted and not view.is_alive(node) for node in found.adding):
             return self._left_out(found, found.adding)
         if any(map(self._leaves, found.adding)):
             return replace(found, adding=(), leaving=found.adding)
         return None
+
+    def _replaced(self, known: ControlledPartition) -> ReplicaSet:
+        """Return the document with a replica in the place of one that left too few behind.
+
+        That is the leaving one itself, if its node is in the group again.
+        """
+        found = known.found
+        if not any(map(self._leaves, found.leaving)):
+            return replace(found, leaving=())
+        adding = tuple(self._stand_ins(known, list(found.leaving))[:1])
+        return replace(found, replicas=(*found.replicas, *adding), adding=adding)
 
     def _begun(self, known: ControlledPartition) -> ReplicaSet | None:
         """Return the document that names the replica to add next, and the one to remove for it."""
