@@ -26,6 +26,8 @@ from docstore.services.group_document import GroupState
 DESCRIBE, LIST, DELETE = 15, 16, 42
 DEAD = "Dead"
 OWN_PROTOCOL = "docstore"
+DELETE_TRIES = 3
+"""Attempts to delete a group whose document changes, as when its last member has just left."""
 
 
 class GroupAdmin:
@@ -114,6 +116,14 @@ class GroupAdmin:
         code = self._calls.fault_of(name, call.authority)
         if code is not ErrorCode.none:
             return code
+        for _ in range(DELETE_TRIES):
+            found = await self._delete_unchanged(call, name)
+            if found is not None:
+                return found
+        return ErrorCode.coordinator_not_available
+
+    async def _delete_unchanged(self, call: Call, name: str) -> ErrorCode | None:
+        """Delete a group without members; None if it changed meanwhile, so try again."""
         link = link_of(name)
         told = await self._calls.tell(call, name, "describe")
         if told.code:
@@ -133,7 +143,7 @@ class GroupAdmin:
         except DocstoreError:
             return ErrorCode.coordinator_not_available
         if answer.status == 412:
-            return ErrorCode.non_empty_group
+            return None
         return ErrorCode.none if answer.is_success else ErrorCode.coordinator_not_available
 
 
