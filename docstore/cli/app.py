@@ -32,6 +32,7 @@ from docstore.cli import membership as group
 from docstore.cli.completing import factories, links
 from docstore.cli.terminal import (
     DEFAULT_URLS,
+    AlwaysJson,
     AsJson,
     CommandFailed,
     Urls,
@@ -232,7 +233,7 @@ def restore(
 
 
 @app.command(rich_help_panel=NODES)
-def drain(url: Urls = DEFAULT_URLS) -> None:
+def drain(url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Have a node finish its open requests and stop."""
     show(talk(url[:1], lambda client: client.json("DELETE", "/core/management")))
 

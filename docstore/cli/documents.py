@@ -9,7 +9,16 @@ import typer
 
 from docstore.cli.completing import factories, links, orders, words
 from docstore.cli.tables import print_table, tell_empty, tell_waiting
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, show, talk, talk_on, tell_reading
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AlwaysJson,
+    AsJson,
+    Urls,
+    show,
+    talk,
+    talk_on,
+    tell_reading,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,6 +89,7 @@ def get(
     version: Annotated[int | None, typer.Option(help="A past version.")] = None,
     at: Annotated[str, typer.Option(help="A past time, RFC 3339 or microseconds.")] = "",
     url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
 ) -> None:
     """Show a document, or a past version of it."""
     show(talk(url, lambda client: client.get(link, version=version, at=at)).value)
@@ -87,7 +97,11 @@ def get(
 
 @command()
 def put(
-    link: Link, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+    link: Link,
+    value: Body = "-",
+    if_match: IfMatch = ANY_VERSION,
+    url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
 ) -> None:
     """Replace or create a document with JSON (- reads standard input)."""
     state = _value(value)
@@ -96,7 +110,11 @@ def put(
 
 @command()
 def patch(
-    link: Link, value: Body = "-", if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS
+    link: Link,
+    value: Body = "-",
+    if_match: IfMatch = ANY_VERSION,
+    url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
 ) -> None:
     """Change some fields of a document."""
     change = _value(value)
@@ -104,14 +122,21 @@ def patch(
 
 
 @command()
-def post(factory: Factory, value: Body = "-", url: Urls = DEFAULT_URLS) -> None:
+def post(
+    factory: Factory, value: Body = "-", url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False
+) -> None:
     """Create a document with a generated id."""
     state = _value(value)
     show(talk(url, lambda client: client.post(factory, state)).value)
 
 
 @command()
-def delete(link: Link, if_match: IfMatch = ANY_VERSION, url: Urls = DEFAULT_URLS) -> None:
+def delete(
+    link: Link,
+    if_match: IfMatch = ANY_VERSION,
+    url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
+) -> None:
     """Delete a document; its history is kept."""
     show(talk(url, lambda client: client.delete(link, if_match=if_match)).value)
 
@@ -178,7 +203,7 @@ def _list(found: list[Any], empty: str, *, as_json: bool) -> None:
 
 
 @command()
-def dump(factory: Factory, url: Urls = DEFAULT_URLS) -> None:
+def dump(factory: Factory, url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Print the documents of a factory, one JSON object per line."""
     documents = talk(url, lambda client: _all(client.ls(factory)))
     for document in documents:
@@ -240,6 +265,7 @@ def watch(
     ] = False,
     once: Annotated[bool, typer.Option(help="Stop after the changes that exist already.")] = False,
     url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
 ) -> None:
     """Print changes as they happen, one JSON object per line."""
 
@@ -258,7 +284,7 @@ def watch(
 
 
 @command()
-def explain(link: Link, url: Urls = DEFAULT_URLS) -> None:
+def explain(link: Link, url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Show the slot, owner and replicas of a document, and how they were chosen."""
     from urllib.parse import quote
 

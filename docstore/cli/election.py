@@ -7,7 +7,16 @@ import typer
 
 from docstore.cli.completing import names
 from docstore.cli.tables import print_table
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, show, talk, talk_on
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    AlwaysJson,
+    AsJson,
+    Ttl,
+    Urls,
+    show,
+    talk,
+    talk_on,
+)
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -148,6 +157,7 @@ def observe(
         str | None, typer.Option(help="Continue after the printed line with this `resume`.")
     ] = None,
     url: Urls = DEFAULT_URLS,
+    as_json: AlwaysJson = False,
 ) -> None:
     """Print the state of an election and each change, one JSON object per line."""
     if since == "":

@@ -83,6 +83,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "partition elect": ("docstore partition elect clicks 0",),
     "partition lead": ("docstore partition lead clicks 0 n2",),
     "partition move": ("docstore partition move clicks 0 n2 n3 n4",),
+    "partition delete-records": ("docstore partition delete-records clicks 0 --before 1000",),
     "produce": (
         """echo '{"user": "ann"}' | docstore produce clicks --key-field user""",
         "docstore produce clicks < clicks.ndjson",

@@ -64,6 +64,8 @@ Ttl = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AlwaysJson = Annotated[bool, typer.Option("--json", help="Print JSON, as without the option.")]
+"""So that a script may give `--json` to any command."""
 CACERT = "DOCSTORE_CACERT"
 WIDTH = 1_000
 READS_AT_ONCE = 50

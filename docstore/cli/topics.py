@@ -9,6 +9,7 @@ from docstore.cli.completing import names, words
 from docstore.cli.tables import print_table
 from docstore.cli.terminal import (
     DEFAULT_URLS,
+    AlwaysJson,
     AsJson,
     CommandFailed,
     Urls,
@@ -145,7 +146,7 @@ async def _topics(client: "Client") -> list[Json]:
 
 
 @topic.command("describe")
-def describe(name: Topic, url: Urls = DEFAULT_URLS) -> None:
+def describe(name: Topic, url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Show a topic and its partitions, as JSON."""
     show(talk(url, lambda client: client.json("GET", _path(name))))
 
