@@ -12,6 +12,7 @@ PROJECT, LOCK, MORE = (
     ROOT / name for name in ("pyproject.toml", "requirements.lock", "requirements-more.lock")
 )
 MODULES = {
+    "kafka-python": "kafka",
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",

@@ -98,7 +98,7 @@ def test_compacted_topics_show_the_newest_record_of_each_key(shape: Shape) -> No
 
 
 def test_nodes_join_and_leave_the_group_and_their_data_go_to_others_first() -> None:
-    outcome = run(0, CHANGES, register=False)
+    outcome = run(1, CHANGES, register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["nodes left out"] > 0
     assert outcome.counters["reassignments"] > 0

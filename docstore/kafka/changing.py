@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from docstore.errors import DocstoreError
+from docstore.errors import DocstoreError, Picklable
 from docstore.http.backend import Backend
 from docstore.http.noted import outcome_of
 from docstore.kafka.configs import ConfigRefused
@@ -16,7 +16,7 @@ from docstore.streams.requests import NoSuchTopic
 TIMEOUT_S_MAX = 60.0
 
 
-class Refused(Exception):
+class Refused(Picklable, Exception):
     """A change that is refused; code: Kafka's, for the client."""
 
     def __init__(self, code: ErrorCode, detail: str) -> None:

@@ -1,14 +1,14 @@
 """Positions of all slots: the number of rows that their owners have decided, now or at a time."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from docstore.errors import NoQuorum, Unavailable
-from docstore.model.document import ballot_at
+from docstore.model.document import Row, ballot_at
 from docstore.model.slots import from_bitmap
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
-from docstore.storage.store import After, Corrupt, LastBefore, Store
+from docstore.storage.store import After, Corrupt, LastBefore, Result, Store
 from docstore.wire.requests import FindPositions, SlotPosition
 
 AGAIN_S = 0.1
@@ -95,16 +95,28 @@ class SlotPositions:
         await self._driver.stored()
         queries = [LastBefore(slot, at_us + 1, n) for slot, n in ends.items()]
         results = await self._store.read(queries)
-        found: dict[int, int] = {}
-        for (slot, _), result in zip(ends.items(), results, strict=True):
-            if isinstance(result, Corrupt):
-                raise Unavailable(
-                    f"slot {slot} is damaged on this node, and is being repaired: ask another"
-                )
-            log = self._view.logs.get(slot)
-            if log is not None:
-                found[slot] = result[0].n if result else max(0, log.kept - 1)
-        return found
+        found = {
+            slot: rows[0].n if rows else 0
+            for slot, rows in zip(ends, _insisted(ends, results), strict=True)
+            if slot in self._view.logs
+        }
+        return found | await self._kept_by([slot for slot, n in found.items() if not n], at_us)
+
+    async def _kept_by(self, slots: Sequence[int], at_us: int) -> dict[int, int]:
+        """Return the bound of compaction of slots whose later rows are not that old.
+
+        It is one less if its row is not that old either, or is gone. In a slot that was compacted
+        up to its newest row that row is left, and no later one.
+        """
+        bounds = {
+            slot: log.kept for slot in slots if (log := self._view.logs.get(slot)) is not None
+        }
+        asked = [After(slot, kept - 1, kept, 1) for slot, kept in bounds.items()]
+        results = await self._store.read(asked) if asked else []
+        return {
+            slot: kept if rows and rows[0].updated_us <= at_us else max(0, kept - 1)
+            for (slot, kept), rows in zip(bounds.items(), _insisted(bounds, results), strict=True)
+        }
 
     async def _first_times(self, slots: Sequence[int]) -> dict[int, int]:
         """Return slot -> time of the first remaining row, for compacted slots."""
@@ -117,3 +129,13 @@ class SlotPositions:
             for slot, result in zip(slots, results, strict=True)
             if isinstance(result, list) and result
         }
+
+
+def _insisted(slots: Iterable[int], results: Sequence[Result]) -> Iterator[Sequence[Row]]:
+    """Yield the rows found in each slot. Raises Unavailable for a damaged one."""
+    for slot, result in zip(slots, results, strict=True):
+        if isinstance(result, Corrupt):
+            raise Unavailable(
+                f"slot {slot} is damaged on this node, and is being repaired: ask another"
+            )
+        yield result

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from docstore.model.document import Row
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.overlay import Overlay
-from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Tombstones, Write
+from docstore.storage.store import (
+    UNBOUNDED,
+    Bounds,
+    Query,
+    Recovered,
+    Result,
+    Rows,
+    Tombstones,
+    Write,
+)
 from docstore.storage.tail import Ask, Wait
 from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
 from tests.memory.ledger import Ledger
@@ -139,7 +148,8 @@ async def play(script: Script, seed: int, store: Lagging) -> None:
         assert await told(OneByOne(store.reads)) == expected
         assert await store.reads.read(queries()) == await full.read(queries())
         for slot in SLOTS:
-            there = Rows(slot, 1, store.overlay.behind(slot) - 1)
+            behind = store.overlay.behind([slot]).get(slot, UNBOUNDED)
+            there = Rows(slot, 1, behind - 1)
             durable = store.tables(store.last).answer(there)
             assert store.tables(store.overlay.followed).answer(there) == durable
 

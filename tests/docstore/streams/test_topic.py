@@ -19,13 +19,12 @@ from docstore.streams.topic import (
 WHOLE = Topic(
     name="flights", incarnation="0190", partitions=6, replication_factor=3, min_in_sync=1,
     retention_ms=0, retention_bytes=5, max_lag_ms=300, max_lag_records=7, batch_bytes_max=4096,
-    compression="zstd",
-    unclean=True, resolution=Provision.PROVISIONED,
+    compression="zstd", cleanup="compact,delete", unclean=True, resolution=Provision.PROVISIONED,
 )  # fmt: skip
 ASKED = {
     "name": "flights", "partitions": 6, "replicationFactor": 3, "minInSync": 1,
     "retention": {"ms": 0, "bytes": 5}, "maxLag": {"ms": 300, "records": 7},
-    "batchBytesMax": 4096, "compression": "zstd", "unclean": True,
+    "batchBytesMax": 4096, "compression": "zstd", "cleanup": "compact,delete", "unclean": True,
 }  # fmt: skip
 
 
