@@ -109,7 +109,9 @@ class SlotPositions:
         up to its newest row that row is left, and no later one.
         """
         bounds = {
-            slot: log.kept for slot in slots if (log := self._view.logs.get(slot)) is not None
+            slot: log.kept
+            for slot in slots
+            if (log := self._view.logs.get(slot)) is not None and log.kept
         }
         asked = [After(slot, kept - 1, kept, 1) for slot, kept in bounds.items()]
         results = await self._store.read(asked) if asked else []
