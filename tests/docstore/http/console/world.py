@@ -10,7 +10,7 @@ MADE = (
     ("/core/factories", {"path": "/notes"}), ("/core/factories", {"path": "/many"}),
     ("/core/factories", {"path": "/odd"}),
     ("/core/streams", {"name": "orders", "partitions": 2}),
-    ("/core/roles", {"name": "pricing", "partitions": 4}),
+    ("/core/roles", {"name": "pricing", "partitions": 4, "sessionMs": HOUR_MS}),
     ("/core/groups", {"name": "etl", "topics": ["orders"]}),
 )  # fmt: skip
 CANDIDATES = ("host-7", "host-8")
