@@ -13,7 +13,7 @@ ANSWER_LIMIT_S = 60.0
 
 @dataclass
 class Given:
-    """What a producer was answered: records that are committed, and errors."""
+    """Answers to a producer: number of committed records, and of errors."""
 
     things: int = 0
     errors: int = 0

@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         return self._wire is not None and self._wire.get_extra_info("ssl_object") is not None
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Cancel the request that is served: nobody reads its answer."""
+        """Cancel the request that is served, as its client cannot read the answer."""
         self._wire = None
         if self._serving is not None:
             self._serving.cancel()

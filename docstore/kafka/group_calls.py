@@ -1,7 +1,7 @@
 """Calls to the coordinator of a group: the way there, and Kafka's codes for its answers.
 
-The coordinator is the owner of the group's document. A client that asks another node is told to
-find it anew, unless the owner has no listener: then any node forwards the call.
+The coordinator is the owner of the group's document. Another node answers NOT_COORDINATOR, and the
+client looks for it again. If the owner has no listener, any node forwards the call.
 """
 
 from collections.abc import Mapping, Sequence

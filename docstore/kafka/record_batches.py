@@ -54,7 +54,7 @@ class BatchRefused(Picklable, ValueError):
 
 
 class ClientBatch(NamedTuple):
-    """What a leader must know of a client's batch.
+    """Facts of a client's batch that its leader needs.
 
     producer: (id, epoch, sequence of its first record), None for none. last_ms: the greatest time.
     """

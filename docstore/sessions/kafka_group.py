@@ -99,7 +99,7 @@ class KafkaGroup:
     """Ids that were given out, with which no process has joined yet."""
     phase: KafkaPhase = EMPTY
     generation: int = 0
-    """The newest generation that members were told of."""
+    """The newest generation that was sent to members."""
     type: str = ""
     protocol: str = ""
     leader: str = ""
@@ -165,7 +165,7 @@ class KafkaGroup:
         return Code.ILLEGAL_GENERATION if is_past else ""
 
     def is_past(self, generation: int) -> bool:  # Tests replace this.
-        """Say whether a generation is not the newest that members were told of (rule KG3)."""
+        """Say whether a generation is not the newest that was sent to members (rule KG3)."""
         return generation != self.generation
 
     def has_protocol(self, join: JoinAsked, but: str = "") -> bool:

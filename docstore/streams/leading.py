@@ -53,7 +53,7 @@ class FollowerState:
     """Whether all its records are from this leader in this term, from the log start on."""
     sent: int = 0
     begins: tuple[int, int] = (-1, -1)
-    """(offset of the batch that it was told to begin with, log start that is in that batch)."""
+    """(base of the batch with which the follower begins, log start inside that batch)."""
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     """(end, bytes) of each page that was sent and is not acknowledged."""
     in_flight_bytes: int = 0

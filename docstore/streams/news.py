@@ -1,7 +1,7 @@
-"""Readers of several partitions at once, who wait until one of them has records for them.
+"""Readers of several partitions at once, which wait until one of them has new records.
 
 A fetch of one partition waits in `fetching.py`. A client of Kafka names all its partitions in one
-request, and wants an answer when the first has records. It fetches again after it was told.
+request, and wants an answer when the first has records. It fetches again after that answer.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a hostile client can take: connections, time and memory, all within limits."""
+"""Limits on the connections, time and memory that a hostile client takes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a node answers to any request: versions, brokers, and bytes that are no request."""
+"""Answers of a node: versions, brokers, and the refusal of bytes that are no request."""
 
 import asyncio
 import re

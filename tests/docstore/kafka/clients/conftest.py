@@ -28,7 +28,7 @@ def group(listeners: tuple[LocalCluster, str]) -> LocalCluster:
 
 @pytest.fixture
 def bootstrap(listeners: tuple[LocalCluster, str]) -> str:
-    """The listeners of all three nodes, as clients are told them."""
+    """Addresses of the listeners of all three nodes, for clients."""
     return listeners[1]
 
 

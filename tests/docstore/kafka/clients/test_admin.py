@@ -1,4 +1,4 @@
-"""What each library's administration can do: topics, settings, deleted records, groups."""
+"""Administration by each library: topics, settings, deleted records, groups."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What each client is told when something is refused, and what it does when a leader is killed."""
+"""Errors that each client reports, and its recovery when a leader is killed."""
 
 import asyncio
 import signal
