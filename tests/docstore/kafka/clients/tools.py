@@ -47,7 +47,6 @@ class Message(NamedTuple):
 class Kcat:
     """The program kcat. It cannot set times."""
 
-    codecs = CODECS
     sets_time, sends_null_headers = False, True
 
     def __init__(self, bootstrap: str) -> None:
@@ -114,7 +113,6 @@ def _headers(told: bytes) -> tuple[tuple[str, bytes | None], ...]:
 class Confluent:
     """confluent-kafka, which is librdkafka."""
 
-    codecs = CODECS
     sets_time = sends_null_headers = True
 
     def __init__(self, bootstrap: str) -> None:
@@ -171,7 +169,6 @@ class Confluent:
 class Aio:
     """aiokafka."""
 
-    codecs = CODECS
     sets_time = sends_null_headers = True
 
     def __init__(self, bootstrap: str) -> None:
@@ -238,9 +235,8 @@ class Aio:
 
 
 class KafkaPython:
-    """kafka-python, with codecs for which it needs no further package. It rejects null headers."""
+    """kafka-python. It rejects null headers."""
 
-    codecs = ("none", "gzip")
     sets_time, sends_null_headers = True, False
 
     def __init__(self, bootstrap: str) -> None:
