@@ -6,6 +6,7 @@ id is believed only while the command line of the process names the directory of
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -46,6 +47,8 @@ class DemoGroup:
     pids: dict[str, int] = field(default_factory=dict)
     is_filled: bool = False
     """Whether the sample documents are stored."""
+    kafka: str = ""
+    """Addresses for Kafka clients, as their `bootstrap.servers`; "" without docstore[kafka]."""
 
     @classmethod
     def known(cls) -> Self | None:
@@ -70,8 +73,8 @@ class DemoGroup:
     def page(self) -> dict[str, Any]:
         """Return the group as `--json` prints it."""
         urls = [f"http://127.0.0.1:{port}" for port in self.ports]
-        return {"urls": urls, "console": f"{urls[0]}/core/ui", "directory": str(directory()),
-                "pids": self.pids}  # fmt: skip
+        return {"urls": urls, "console": f"{urls[0]}/core/ui", "kafka": self.kafka,
+                "directory": str(directory()), "pids": self.pids}  # fmt: skip
 
 
 def directory() -> Path:
@@ -102,9 +105,11 @@ def start(port: int | None) -> tuple[DemoGroup, list[str]]:
     alive = group.running()
     for name in [name for name in os.environ if name.startswith("DOCSTORE_")]:
         del os.environ[name]  # Settings for other nodes are none for these.
-    cluster = LocalCluster(SIZE, directory(), SETTINGS, ports=group.ports)
+    has_kafka = bool(group.kafka) if known else importlib.util.find_spec("kio") is not None
+    cluster = LocalCluster(SIZE, directory(), SETTINGS, ports=group.ports, kafka=has_kafka)
+    group.kafka = cluster.kafka if has_kafka else ""
     started = [node for node in cluster.nodes if node.name not in alive]
-    _refuse_taken([int(node.url.rpartition(":")[2]) for node in started])
+    _refuse_taken([node.port for node in started])
     try:
         directory().mkdir(mode=0o700, exist_ok=True)
         for node in started:
@@ -176,6 +181,7 @@ async def fill(urls: list[str]) -> None:
 def said(group: DemoGroup, started: Sequence[str], seconds: float, options: str) -> str:
     """Return what the command prints. options: those that each of the next commands needs."""
     urls, console = group.page()["urls"], group.page()["console"]
+    kafka = f"\nKafka clients: {group.kafka}" if group.kafka else ""
     if len(started) == SIZE:
         head = f"three nodes serve after {seconds:.1f} s: {' '.join(urls)}"
     elif started:
@@ -186,7 +192,7 @@ def said(group: DemoGroup, started: Sequence[str], seconds: float, options: str)
     return f"""{head}
 {count(films, "document")} in {FACTORY}, {count(films * RATINGS, "record")} in the stream {TOPIC}
 
-Console: {console}
+Console: {console}{kafka}
 
 Try next:
   docstore ls {FACTORY} --filter "rating gt 8" --order-by year --select title,year{options}

@@ -28,8 +28,11 @@ from docstore.model.tokens import with_token
 
 NOTHING: Mapping[str, str] = {}
 POLL_S = 0.05
-CLAIM = 3
-"""Number of consecutive ports of a node; the port after them is bound to claim them."""
+CLAIM = 4
+"""Number of consecutive ports of a node, for HTTP, links, gossip and Kafka clients.
+
+The port after them is bound to claim them.
+"""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,16 @@ class LocalNode:
     command: tuple[str, ...] = ("-m", "docstore")
     """Arguments of Python that start the node."""
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """Return the first port of the node."""
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def kafka(self) -> str:
+        """Return the address at which Kafka clients reach the node, if the cluster has them."""
+        return f"127.0.0.1:{self.port + CLAIM - 1}"
 
     def last_words(self) -> str:
         """Return the last lines of the node's log."""
@@ -64,13 +77,15 @@ class LocalCluster:
         ports: Sequence[int] = (),
         services: Sequence[str | type] = (),
         environment: Mapping[str, str] = NOTHING,
+        kafka: bool = False,
     ) -> None:
         """settings: flags for every node. token: sent to nodes that require one.
 
         certs: directory in which `docstore certs` has made ca.pem, n1.pem, n2.pem, ...; with it all
         ports use TLS. ports: first port of each node; without them, free ones are chosen. services:
         classes that the nodes run, or their names, such as "bank:Accounts". environment: variables
-        of the nodes, added to those of this process.
+        of the nodes, added to those of this process. kafka: whether the nodes serve Kafka clients,
+        for which docstore[kafka] must be installed.
         """
         self._token = token
         self._settings = tuple(settings)
@@ -82,6 +97,7 @@ class LocalCluster:
                 paths = [folder, (os.environ | self._environment).get("PYTHONPATH", "")]
                 self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._certs = certs
+        self._has_kafka = kafka
         self.ssl = ssl.create_default_context(cafile=certs / "ca.pem") if certs else None
         """TLS context for `Client(cluster.urls, ssl=cluster.ssl)`."""
         self._own_directory = directory is None
@@ -99,6 +115,11 @@ class LocalCluster:
     def urls(self) -> list[str]:
         """Return the addresses of all nodes."""
         return [node.url for node in self.nodes]
+
+    @property
+    def kafka(self) -> str:
+        """Return the `bootstrap.servers` of Kafka clients: the addresses of all nodes."""
+        return ",".join(node.kafka for node in self.nodes)
 
     def __enter__(self) -> Self:
         """Start all nodes and wait until they serve."""
@@ -150,6 +171,9 @@ class LocalCluster:
             "--tls-ca-file", str(self._certs / "ca.pem"),
         )  # fmt: skip
 
+    def _kafka(self, node: LocalNode) -> tuple[str, ...]:
+        return ("--kafka-listen", node.kafka) if self._has_kafka else ()
+
     def start(self, node: LocalNode) -> None:
         """Start a node on its data."""
         assert node.process is None
@@ -159,7 +183,7 @@ class LocalCluster:
                 [
                     sys.executable, *node.command, "serve", "--data", str(node.data),
                     "--listen", node.url.partition("://")[2], "--node-id", node.name,
-                    *self._tls(node), *node.flags, *self._settings,
+                    *self._tls(node), *self._kafka(node), *node.flags, *self._settings,
                 ],
                 log,
                 {**os.environ, **self._environment},
@@ -241,7 +265,7 @@ def _named(service: type) -> tuple[str, str]:
 
 
 def claim_ports() -> socket.socket:
-    """Return a socket bound to a port p + 3 such that p, p + 1 and p + 2 are free, TCP and UDP.
+    """Return a socket bound to a port p + 4 such that p to p + 3 are free, TCP and UDP.
 
     While it is open, no other caller of this function takes these ports: neither before the node
     starts, nor while the node is down.
