@@ -80,6 +80,10 @@ class ClientProduces:
 
     def _send(self, asked: PendingProduce, leader: str) -> None:
         event, core = asked.event, self._core
+        # A late answer to an earlier attempt must not settle this one.
+        del self._asked[asked.id]
+        asked.id = next(self._ids)
+        self._asked[asked.id] = asked
         asked.sent_to = leader
         self._sent_to.setdefault(leader, set()).add(asked.id)
         remaining_ms = max(1, int((event.deadline - core.now) * 1000))

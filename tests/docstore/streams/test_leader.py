@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
+from docstore.machines.events import Received
 from docstore.model.operation import Answer, Operation
 from docstore.model.streams_batch import KAFKA, body_of
 from docstore.streams.effects import Records
 from docstore.streams.leading import PendingAppend
 from docstore.streams.replica_set import Resolution
-from docstore.wire.streams_messages import Acked, Append, Notice, Witness, Witnessed
+from docstore.wire.streams_messages import (
+    Acked,
+    Append,
+    Notice,
+    Produce,
+    Produced,
+    Witness,
+    Witnessed,
+)
 from tests.docstore.streams.group import LINK, NAME, Group
 
 IN = {"max_lag_ms": 3_600_000}
@@ -70,6 +79,18 @@ def test_each_record_batch_of_a_kafka_client_is_a_batch_of_its_own() -> None:
         group.machines["a"].leader.appending.take(leading, pending)
     group.machines["a"].leader.appending.end_turn()
     assert [body_of(raw) for _, raw in leading.log.tail][-2:] == [b"1", b"2"]
+
+
+def test_a_second_answer_to_an_attempt_does_not_send_records_without_numbers_again() -> None:
+    group = online()
+    group.drops = lambda source, to, message: isinstance(message, Produce)
+    group.produce("1", at="b")
+    for _ in range(2):
+        first = next(message for _, _, message in group.said if isinstance(message, Produce))
+        refused = Produced(first.id, "not-leader", "", -1, 1, 0, 0, 0, "", appended=False)
+        group.feed("b", Received("a", refused))
+        group.run(0.3)
+    assert sum(isinstance(message, Produce) for _, _, message in group.said) == 2
 
 
 def test_a_repetition_waits_until_the_original_is_committed() -> None:
