@@ -97,6 +97,10 @@ class FollowedPartitions:
         """Return the partitions that have not joined and heard no leader since `instant`."""
         return [name for name in self._seeking if self.following[name].heard_at < instant]
 
+    def is_seeking(self, log: PartitionLog, leader: str) -> bool:
+        """Say whether this node waits for that leader to answer that it is attached."""
+        return log.name in self._seeking and self.following[log.name].leader == leader
+
     def seek(self, log: PartitionLog) -> None:
         """Send the state of our log to the leader, again and again, until it sends Adopt."""
         if log.name not in self.following:

@@ -5,7 +5,7 @@ replica of the slot, from a controller or leader, or from a read. A replica read
 knows none, or if its leader does not answer.
 """
 
-from docstore.machines.updates import Updates
+from docstore.machines.updates import Updates, tag_of
 from docstore.model.operation import Answer
 from docstore.ownership.by_lag import LED
 from docstore.streams.core import Core
@@ -20,7 +20,7 @@ from docstore.streams.replica_set import (
     read_replica_set,
 )
 from docstore.streams.replicas import Replicas
-from docstore.wire.streams_messages import Promoted, Rejected, Resign
+from docstore.wire.streams_messages import Notice, Promoted, Rejected, Resign
 
 READS_AT_ONCE = 16
 READ_INTERVAL_S = 1.0
@@ -212,3 +212,6 @@ class Roles:
                 self.resign(log, found.epoch, "restarted")
             elif is_leading or log.joined == (found.epoch, found.leader):
                 self._unsure.pop(log.name, None)
+            if self._follower.is_seeking(log, found.leader):
+                # A leader that has lost its data may not know the partition.
+                core.post(found.leader, Notice, (log.link, *tag_of(row), row.state))

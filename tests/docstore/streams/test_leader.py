@@ -22,6 +22,7 @@ from docstore.wire.streams_messages import (
     Witnessed,
 )
 from tests.docstore.streams.group import LINK, NAME, Group
+from tests.memory.partition_ledger import PartitionLedger
 
 IN = {"max_lag_ms": 3_600_000}
 
@@ -266,6 +267,20 @@ def test_damage_that_nobody_reads_is_found_by_the_scrub() -> None:
     group.run(6)
     assert group.log("b").copy != old
     assert group.raw_log("b") == group.raw_log("a")
+
+
+def test_a_leader_that_has_lost_its_disk_learns_of_the_partition_from_a_follower() -> None:
+    group = online()
+    group.govern("b")
+    group.run(0.3)
+    group.crash("a")
+    group.ledgers["a"] = PartitionLedger()
+    group.drops = lambda source, to, message: isinstance(message, Notice) and source == "b"
+    group.start("a")
+    group.drops = lambda source, to, message: False
+    group.run(5)
+    assert group.document.leader != "a"
+    assert ("a", group.log("a").copy) in group.document.lrs
 
 
 def test_an_old_file_is_another_copy_with_a_head_start() -> None:
