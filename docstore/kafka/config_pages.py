@@ -51,7 +51,7 @@ class ConfigPages:
             if asked.resource_type == BROKER:
                 found = [_shown(name, text, OF_BROKER) for name, text in OF_BROKERS.items()]
             else:
-                found = _of_topic(await self._topic(call, "GET", asked))
+                found = settings_of(await self._topic(call, "GET", asked))
         except Exception as error:  # noqa: BLE001 - `refused` raises what is no refusal
             return _result(asked, refused(error))
         wanted = asked.configuration_keys
@@ -95,7 +95,8 @@ class ConfigPages:
         return topic
 
 
-def _of_topic(topic: Topic) -> list[Fields]:
+def settings_of(topic: Topic) -> list[Fields]:
+    """Return the settings of a topic as answers show them."""
     defaults = defaults_of(topic)
     return [
         _shown(

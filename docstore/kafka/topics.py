@@ -9,6 +9,7 @@ from docstore.http.backend import Backend
 from docstore.http.ids import new_id
 from docstore.http.provisioned import provisioned
 from docstore.kafka.changing import Refused, change, insist, patience_s, refused
+from docstore.kafka.config_pages import settings_of
 from docstore.kafka.configs import AT_CREATION, members_of
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode
@@ -161,5 +162,5 @@ def _result(
         name=name, error_code=code, error_message=detail or None,
         num_partitions=topic.partitions if topic else -1,
         replication_factor=topic.replication_factor if topic else -1,
-        configs=None, topic_config_error_code=0,
+        configs=settings_of(topic) if topic else (), topic_config_error_code=0,
     )  # fmt: skip
