@@ -1,8 +1,7 @@
 """Offsets of a group over HTTP: the holder of a partition commits offsets with a token."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -57,7 +56,8 @@ class OffsetPages:
         self._documents = documents
         self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
         self._service: Service = OffsetService()
-        self._lags: dict[str, float] = {}
+        self._lags: asyncio.Future[Mapping[str, float]] | None = None
+        self._lags_of: Sequence[str] = ()
         self._lags_until = 0.0
 
     async def show_all(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
@@ -126,28 +126,37 @@ class OffsetPages:
     async def metrics(self) -> Mapping[str, float]:
         """Return the lag of each group that this node coordinates, by topic, LAG_S old at most.
 
-        Partitions whose leader does not answer are left out.
+        A topic is left out while the end of one of its partitions cannot be read, since the lag of
+        the others would look like less. The next call reads it again.
         """
+        try:
+            links = list(self._backend.inside().session_backend.groups())[:GROUPS_MAX]
+        except Unavailable:
+            links = []
         now = asyncio.get_running_loop().time()
-        if now >= self._lags_until:
-            self._lags_until = now + LAG_S
-            try:
-                links = list(self._backend.inside().session_backend.groups())[:GROUPS_MAX]
-            except Unavailable:
-                links = []
-            found = await asyncio.gather(*map(self._lag_of, links))
-            self._lags = {name: lag for each in found for name, lag in each.items()}
-        return self._lags
+        if self._lags is None or now >= self._lags_until or links != self._lags_of:
+            self._lags_of, self._lags_until = links, now + LAG_S
+            self._lags = asyncio.ensure_future(self._read_lags(links))
+        return await asyncio.shield(self._lags)
 
-    async def _lag_of(self, link: str) -> Counter[str]:
-        lags: Counter[str] = Counter()
+    async def _read_lags(self, links: Sequence[str]) -> Mapping[str, float]:
+        found = await asyncio.gather(*map(self._lag_of, links))
+        lags = {name: lag for each in found for name, lag in each.items()}
+        if None in lags.values():
+            self._lags_until = 0.0
+        return {name: lag for name, lag in lags.items() if lag is not None}
+
+    async def _lag_of(self, link: str) -> dict[str, int | None]:
+        """Return sample -> lag; None for a topic whose lag is not known."""
+        name = link.rpartition("/")[2].replace("\\", "\\\\").replace('"', '\\"')
+        lags: dict[str, int | None] = {}
         try:
             for each in await self._offsets.progress(link, END_S):
-                name = link.rpartition("/")[2].replace("\\", "\\\\").replace('"', '\\"')
                 sample = f'docstore_group_lag_records{{group="{name}",topic="{each["topic"]}"}}'
-                lags[sample] += each["lag"] or 0
+                before, lag = lags.get(sample, 0), each["lag"]
+                lags[sample] = None if before is None or lag is None else before + lag
         except DocstoreError:
-            return Counter()
+            return {link: None}
         return lags
 
     async def show(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:

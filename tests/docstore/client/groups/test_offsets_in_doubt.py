@@ -1,5 +1,6 @@
 """Offsets whose owner has just died: they are shown as they are, or not at all."""
 
+import re
 import signal
 from itertools import count
 
@@ -7,18 +8,21 @@ import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
 from tests.docstore.client.groups.conftest import until_told
+from tests.docstore.client.groups.test_commands import metrics
 
 PARTITIONS = 12
 AT_ONCE = {"Docstore-Timeout-Ms": "150"}
 
 
-async def test_an_offset_that_cannot_be_read_is_not_shown_as_none() -> None:
-    """It was -1, as if the group had read nothing."""
+async def test_an_offset_or_a_lag_that_cannot_be_read_is_not_shown_as_less() -> None:
+    """It was -1, as if the group had read nothing; the lag was that of the other partitions."""
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:
-            await client.json("POST", "/core/streams", {"name": "t", "partitions": PARTITIONS})
+            topic = {"name": "t", "partitions": PARTITIONS, "replicationFactor": 1}
+            await client.json("POST", "/core/streams", topic)
             group = await _made(client, nodes)
             nodes.kill(nodes.nodes[2])
+            ends: set[int | None] = set()
 
             async def is_whole() -> bool:
                 try:
@@ -27,10 +31,21 @@ async def test_an_offset_that_cannot_be_read_is_not_shown_as_none() -> None:
                     if error.status not in (503, 504):
                         raise
                     return False
-                assert [each["offset"] for each in page["offsets"]] == [4] * PARTITIONS
+                assert [each["offset"] for each in page["offsets"]] == [1] * PARTITIONS
+                ends.update(each["end"] for each in page["offsets"])
                 return True
 
+            async def has_lag() -> bool:
+                text = await metrics(nodes.urls[0])
+                lags = re.findall(r"^docstore_group_lag_records\{.*\} (.*)$", text, re.MULTILINE)
+                assert lags in ([], [str(3 * PARTITIONS)])
+                return bool(lags)
+
             await until_told(is_whole)
+            assert ends == {4, None}
+            assert not await has_lag()
+            nodes.start(nodes.nodes[2])
+            await until_told(has_lag)
 
 
 async def test_a_group_is_told_as_deleted_once_its_offsets_are() -> None:
@@ -55,6 +70,6 @@ async def _made(client: Client, nodes: LocalCluster) -> str:
     for partition in range(PARTITIONS):
         records = {"records": [{"value": number} for number in range(4)]}
         await client.json("POST", f"/core/streams/t/partitions/{partition}/records", records)
-        reset = {"kind": "ResetRequest", "offset": 4}
+        reset = {"kind": "ResetRequest", "offset": 1}
         await client.json("PATCH", f"{group}/offsets/t/{partition}", reset)
     return group
