@@ -92,13 +92,13 @@ Outcome = Produced | Problem
 class Submitted(NamedTuple):
     """The records of a request on their way to their partitions.
 
-    outcome: of the only part, or a list with that of each part.
+    outcome: of the only part, or a list with that of each part, or already the reply.
     """
 
     topic: str
     patience_s: float
     parts: Sequence[_Part]
-    outcome: "asyncio.Future[Outcome] | asyncio.Future[list[Outcome]]"
+    outcome: "asyncio.Future[Outcome] | asyncio.Future[list[Outcome]] | asyncio.Future[Reply]"
 
 
 class _Terms(NamedTuple):
@@ -133,7 +133,12 @@ class ProducePages:
         """Submit the records of a request without parameters, whose body is small."""
         terms = _terms(request, "committed", topic.name, partition)
         anywhere = self._anywhere(topic) if partition is None else partition
-        return self._submit(terms, topic, _read(body, terms.media, topic, partition, anywhere))
+        try:
+            parts = _read(body, terms.media, topic, partition, anywhere)
+        except NeedsKey:
+            late = self._append_anew(request, terms, topic.name, partition, body)
+            return Submitted(topic.name, terms.patience_s, (), asyncio.ensure_future(late))
+        return self._submit(terms, topic, parts)
 
     async def serve(self, request: web.BaseRequest, name: str, partition: int | None) -> Reply:
         """Append the records of a request to the partition in its path, or each to its own."""
@@ -152,6 +157,22 @@ class ProducePages:
         body = await bodies.receive(
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )
+        try:
+            return await self._append(request, terms, topic, partition, body)
+        except NeedsKey:
+            return await self._append_anew(request, terms, name, partition, body)
+
+    async def _append_anew(
+        self, request: RequestHead, terms: _Terms, name: str, partition: int | None, body: bytes
+    ) -> Reply:
+        """Read the topic and append the records: it may not be compacted any more."""
+        streams = self._backend.inside().stream_backend
+        topic = await streams.topic_or_last(name, partition, terms.patience_s)
+        return await self._append(request, terms, topic, partition, body)
+
+    async def _append(
+        self, request: RequestHead, terms: _Terms, topic: Topic, partition: int | None, body: bytes
+    ) -> Reply:
         anywhere = self._anywhere(topic) if partition is None else partition
         work = partial(_read, body, terms.media, topic, partition, anywhere)
         bound = MSGPACK_LARGE_BYTES if terms.media == MSGPACK_TYPE else LARGE_BYTES
@@ -184,9 +205,11 @@ class ProducePages:
         return Submitted(topic.name, terms.patience_s, parts, outcome)
 
     def reply(
-        self, request: RequestHead, submitted: Submitted, outcome: Outcome | list[Outcome]
+        self, request: RequestHead, submitted: Submitted, outcome: Outcome | list[Outcome] | Reply
     ) -> Reply | None:
         """Return the reply to a request; None if `missing` must find out what is missing."""
+        if isinstance(outcome, Reply):
+            return outcome
         parts = submitted.parts
         if isinstance(outcome, Produced):
             return _reply(parts[0].partition, outcome)

@@ -20,7 +20,13 @@ from docstore.kafka.brokers import Brokers
 from docstore.kafka.configs import AHEAD_MS_MAX, HEAD_BYTES_MAX
 from docstore.kafka.dispatch import Api, Call, Later, Result
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
-from docstore.kafka.record_batches import BatchRefused, ClientBatch, checked, is_compressed
+from docstore.kafka.record_batches import (
+    BatchRefused,
+    ClientBatch,
+    NeedsKeys,
+    checked,
+    is_compressed,
+)
 from docstore.kafka.schemas import Fields
 from docstore.model.streams_batch import KAFKA
 from docstore.runtime.streams_backend import StreamBackend
@@ -114,12 +120,20 @@ class ProducePages:
             part.refuse(ErrorCode.not_leader_or_follower, why)
         else:
             try:
-                topic = await _topic(streams, part, patience_s)
-                part.batch = await self._checked(part.raw, topic, patience_s)
+                part.batch = await self._batch(streams, part, patience_s)
             except BatchRefused as error:
                 part.refuse(error.code, str(error))
             except DocstoreError as error:
                 part.refuse(code_of_error(error), str(error))
+
+    async def _batch(self, streams: StreamBackend, part: _Part, patience_s: float) -> ClientBatch:
+        """Return the batch of a part. Raises BatchRefused, DocstoreError."""
+        topic = await _topic(streams, part, patience_s)
+        try:
+            return await self._checked(part.raw, topic, patience_s)
+        except NeedsKeys:  # The topic may not be compacted any more.
+            topic = await streams.topic_or_last(part.topic, part.index, patience_s)
+            return await self._checked(part.raw, topic, patience_s)
 
     async def _checked(self, raw: bytes, topic: Topic, patience_s: float) -> ClientBatch:
         """Return a batch that readers can read. Raises BatchRefused, TooLarge, Unavailable."""

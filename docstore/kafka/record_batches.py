@@ -53,6 +53,10 @@ class BatchRefused(Picklable, ValueError):
         self.code = code
 
 
+class NeedsKeys(BatchRefused):
+    """A batch with a record without a key, for a topic that is compacted."""
+
+
 class ClientBatch(NamedTuple):
     """Facts of a client's batch that its leader needs.
 
@@ -177,7 +181,8 @@ def _checked_times(head: KafkaHead, raw: bytes, plain: bytes, *, needs_keys: boo
             raise ValueError("their offsets must be consecutive, from 0 on")
         expected += 1
         if needs_keys and record.key is None:
-            raise ValueError("each must have a key, as the topic is compacted")
+            detail = "the records are invalid: each must have a key, as the topic is compacted"
+            raise NeedsKeys(ErrorCode.invalid_record, detail)
         if record.headers:
             headers += len(record.headers)
             if headers > ALL_HEADERS_MAX:

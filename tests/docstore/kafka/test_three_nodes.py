@@ -124,6 +124,24 @@ async def test_records_of_a_node_without_a_listener_go_through_another(
         assert await offsets(wires["n1"], 4, topic, LATEST) == [(0, -1, base + 2)]
 
 
+async def test_a_node_reads_a_topic_before_it_refuses_a_record_without_a_key(
+    http: aiohttp.ClientSession, wires: dict[str, Wire]
+) -> None:
+    for _ in range(4):  # A node may hear of a change before it is asked.
+        path = await created(http, partitions=3, cleanup="compact")
+        topic = path.rpartition("/")[2]
+        await seen(wires["n1"], topic)
+
+        async def is_refused(wire: Wire, topic: str = topic) -> bool:
+            found = await wire.ask(PRODUCE, 7, **sent(topic, *[batch(b"a")] * 3))
+            return any(code == ErrorCode.invalid_record for code, _ in outcomes(found))
+
+        assert [await is_refused(wire) for wire in wires.values()] == [True, True]
+        async with http.patch(path, json={"cleanup": "delete"}) as answer:
+            assert answer.status == 200
+        assert [await is_refused(wire) for wire in wires.values()] == [False, False]
+
+
 @pytest.mark.thorough
 async def test_a_node_that_stops_answers_and_hands_its_partitions_over(
     http: aiohttp.ClientSession, wires: dict[str, Wire], group: LocalCluster
