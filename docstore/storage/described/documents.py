@@ -21,12 +21,11 @@ from sqlalchemy import (
     values,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.elements import CompilerElement
 
 from docstore.storage.described.schema import (
-    AFTER,
     after,
     current,
     dead,
@@ -41,33 +40,34 @@ from docstore.storage.described.schema import (
 from docstore.storage.inserts import MANY
 
 
-def sql(statement: CompilerElement, *parameters: str) -> str:
-    """Return the text of a statement whose question marks stand for `parameters`, in order.
+def sql(statement: CompilerElement) -> str:
+    """Return the text of a statement, with a question mark for each `bindparam`.
 
     No literal of a statement has white space, which is thus only SQLAlchemy's way to indent.
     """
     compiled = statement.compile(dialect=sqlite.dialect(paramstyle="qmark"))
-    positions = list(getattr(compiled, "positiontup", None) or ())
-    assert positions == list(parameters), positions
     return " ".join(str(compiled).split())
 
 
-def all_of(table: Table) -> list[str]:
-    """Return the names of all columns of a table."""
-    return [column.name for column in table.columns]
+def replacing(line: Insert) -> str:
+    """Return the text of an INSERT that replaces the row with the same primary key."""
+    key = [column.name for column in line.table.primary_key]
+    fresh = {each.name: each for each in line.excluded if each.name not in key}
+    return sql(line.on_conflict_do_update(index_elements=key, set_=fresh))
 
 
 def _is(*columns: Column[int] | Column[str]) -> list[ColumnElement[bool]]:
     return [column == bindparam(column.name) for column in columns]
 
 
-_ONE = literal_column("1", Integer)
-_NONE = literal_column("0", Integer)
+ONE = literal_column("1", Integer)
+NONE = literal_column("0", Integer)
+LIMIT = bindparam("limit", type_=Integer)
 
 
 def in_one_line(lines: Select[Any]) -> Select[Any]:
     """Return up to `limit` lines as one, [[...], ...] in JSON, for the reason given at MANY."""
-    part = lines.limit(bindparam("limit", type_=Integer)).offset(_NONE).subquery()
+    part = lines.limit(LIMIT).offset(NONE).subquery()
     return select(func.json_group_array(func.json_array(*part.columns)))
 
 
@@ -77,7 +77,7 @@ def links_between(table: Table, *is_live: ColumnElement[bool]) -> str:
     found = select(columns.slot, columns.link, columns.version).where(
         *is_live, *_between(columns.link)
     )
-    return sql(in_one_line(found.order_by(columns.link, columns.slot)), "first", "beyond", "limit")
+    return sql(in_one_line(found.order_by(columns.link, columns.slot)))
 
 
 def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
@@ -88,11 +88,8 @@ def count_between(table: Table, *is_live: ColumnElement[bool]) -> str:
     name = func.substr(table.c.link, bindparam("name_at", type_=Integer))
     return sql(
         select(table.c.slot, func.count(literal_column("*")))
-        .where(*is_live, *_between(table.c.link), func.instr(name, literal_column("'/'")) == _NONE)
-        .group_by(table.c.slot),
-        "first",
-        "beyond",
-        "name_at",
+        .where(*is_live, *_between(table.c.link), func.instr(name, literal_column("'/'")) == NONE)
+        .group_by(table.c.slot)
     )
 
 
@@ -104,7 +101,7 @@ def _between(link: Column[Any]) -> tuple[ColumnElement[bool], ...]:
 _until = history.c.n + literal_column("0") <= bindparam("until", type_=Integer)
 _of_link = _is(history.c.slot, history.c.link)
 _newest_first = (
-    select(history).where(*_of_link).order_by(history.c.version.desc()).limit(_ONE).offset(_NONE)
+    select(history).where(*_of_link).order_by(history.c.version.desc()).limit(ONE).offset(NONE)
 )
 _current_n = (
     select(current.c.n)
@@ -119,64 +116,45 @@ CREATE = [
 
 # Without OR ROLLBACK, SQLite would copy each page that a statement of many rows touches, to undo
 # that statement alone. A failure rolls the whole batch back anyway.
-INSERT_ROW = sql(insert(history).prefix_with("OR ROLLBACK"), *all_of(history))
+INSERT_ROW = sql(insert(history).prefix_with("OR ROLLBACK"))
 _pointer = insert(current).prefix_with("OR ROLLBACK")
-_pointed = [current.c.slot, current.c.link]
-POINT = sql(
-    _pointer.on_conflict_do_update(
-        index_elements=_pointed,
-        set_={name: _pointer.excluded[name] for name in all_of(current)[2:]},
-    ),
-    *all_of(current),
-)
+POINT = replacing(_pointer)
 # SQLite rewrites an index whose columns or condition a statement sets, even to the same values.
 # Hence most updates use this one, which leaves `current_live` alone: a third random page per row.
 ADVANCE = sql(
     _pointer.on_conflict_do_update(
-        index_elements=_pointed,
+        index_elements=list(current.primary_key),
         set_={name: _pointer.excluded[name] for name in ("version", "n")},
         where=and_(
             current.c.deleted == _pointer.excluded.deleted,
             current.c.expires_us == _pointer.excluded.expires_us,
         ),
-    ),
-    *all_of(current),
+    )
 )
-UNPOINT = sql(delete(current).where(*_is(current.c.slot, current.c.link)), "slot", "link")
+UNPOINT = sql(delete(current).where(*_is(current.c.slot, current.c.link)))
 _above = (history.c.slot == bindparam("slot"), history.c.n > bindparam("end"))
 # Not "distinct", which would make SQLite walk the whole slot in the order of links.
-LINKS_ABOVE = sql(select(history.c.link).where(*_above), "slot", "end")
-CUT = sql(delete(history).where(*_above), "slot", "end")
+LINKS_ABOVE = sql(select(history.c.link).where(*_above))
+CUT = sql(delete(history).where(*_above))
 POINTER_BELOW = sql(
-    select(*(history.c[name] for name in (*all_of(current)[:-1], "state")))
+    select(*(history.c[name] for name in (*current.c.keys()[:-1], "state")))
     .where(*_of_link)
     .order_by(history.c.version.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
+    .limit(ONE)
+    .offset(NONE)
 )
 LINKS_BETWEEN = sql(
     select(history.c.link).where(
         *_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("kept")
-    ),
-    "slot",
-    "after",
-    "kept",
+    )
 )
-NEWEST_VERSION = sql(
-    select(func.max(history.c.version)).where(*_of_link, _until), "slot", "link", "until"
-)
+NEWEST_VERSION = sql(select(func.max(history.c.version)).where(*_of_link, _until))
 SUPERSEDED = sql(
     delete(history).where(
         *_of_link,
         history.c.version < bindparam("version"),
         history.c.n + literal_column("0") <= bindparam("kept", type_=Integer),
-    ),
-    "slot",
-    "link",
-    "version",
-    "kept",
+    )
 )
 _newest_row = (
     history.c.slot == current.c.slot,
@@ -193,12 +171,8 @@ TOMBSTONES = sql(
         history.c.updated_us < bindparam("before"),
     )
     .order_by(current.c.n)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "until",
-    "before",
-    "limit",
+    .limit(LIMIT)
+    .offset(NONE)
 )
 _due = (current.c.expires_us, current.c.slot, current.c.n)
 EXPIRED = sql(
@@ -206,77 +180,52 @@ EXPIRED = sql(
     .select_from(current.join(history, and_(*_newest_row)))
     .where(expires, current.c.expires_us < bindparam("before"), after(*_due))
     .order_by(*_due)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "before",
-    *AFTER,
-    "limit",
+    .limit(LIMIT)
+    .offset(NONE)
 )
-_has_agenda = func.substr(history.c.operation, _ONE, _ONE) == literal_column("x'9c'")
+_has_agenda = func.substr(history.c.operation, ONE, ONE) == literal_column("x'9c'")
 WITH_AGENDA = sql(
     select(history)
     .select_from(current.join(history, and_(*_newest_row)))
     .where(*_is(current.c.slot), *_between(current.c.link), _has_agenda)
-    .order_by(current.c.link),
-    "slot",
-    "first",
-    "beyond",
+    .order_by(current.c.link)
 )
-PURGE = sql(
-    delete(history).where(*_of_link, history.c.version <= bindparam("last")),
-    "slot",
-    "link",
-    "last",
-)
+PURGE = sql(delete(history).where(*_of_link, history.c.version <= bindparam("last")))
 UNPOINT_VERSION = sql(
     delete(current).where(
         *_is(current.c.slot, current.c.link), current.c.version == bindparam("last")
-    ),
-    "slot",
-    "link",
-    "last",
+    )
 )
-ERASE_HISTORY = sql(delete(history).where(*_is(history.c.slot)), "slot")
-ERASE_CURRENT = sql(delete(current).where(*_is(current.c.slot)), "slot")
-_record = insert(slots)
-SAVE_SLOT = sql(
-    _record.on_conflict_do_update(
-        index_elements=[slots.c.slot],
-        set_={name: _record.excluded[name] for name in all_of(slots)[1:]},
-    ),
-    *all_of(slots),
-)
-INSERT_NODE = sql(insert(node), *all_of(node))
-UPDATE_NODE = sql(
-    update(node).values({name: bindparam(name) for name in all_of(node)}), *all_of(node)
-)
-INSERT_JOURNAL = sql(insert(journal), *all_of(journal))
-_place = all_of(journal)[:-1]
+ERASE_HISTORY = sql(delete(history).where(*_is(history.c.slot)))
+ERASE_CURRENT = sql(delete(current).where(*_is(current.c.slot)))
+SAVE_SLOT = replacing(insert(slots))
+INSERT_NODE = sql(insert(node))
+UPDATE_NODE = sql(update(node))
+INSERT_JOURNAL = sql(insert(journal))
+_place = journal.c.keys()[:-1]
 # SQLite neither writes nor syncs a transaction that changes nothing, so this one always does.
 UPDATE_JOURNAL = sql(
     update(journal).values(
-        {name: bindparam(name) for name in _place} | {"written": journal.c.written + _ONE}
-    ),
-    *_place,
+        {name: bindparam(name) for name in _place} | {"written": journal.c.written + ONE}
+    )
 )
 
 NODE = sql(select(node))
 JOURNAL = sql(select(journal))
-SLOT = sql(select(slots).where(*_is(slots.c.slot)), "slot")
+SLOT = sql(select(slots).where(*_is(slots.c.slot)))
 SLOTS = sql(select(slots).order_by(slots.c.slot))
 LAST_ROW_BEFORE_SLOT = sql(
     select(history)
     .where(history.c.slot < bindparam("slot"))
     .order_by(history.c.slot.desc(), history.c.n.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
+    .limit(ONE)
+    .offset(NONE)
 )
 ENDS_BY_POINTERS = sql(
     select(current.c.slot, func.max(current.c.n)).group_by(current.c.slot).order_by(current.c.slot)
 )
-END_BY_POINTERS = sql(select(func.max(current.c.n)).where(*_is(current.c.slot)), "slot")
-NEWEST = sql(_newest_first.where(_until).add_columns(_current_n), "slot", "link", "until")
+END_BY_POINTERS = sql(select(func.max(current.c.n)).where(*_is(current.c.slot)))
+NEWEST = sql(_newest_first.where(_until).add_columns(_current_n))
 
 
 def _used() -> str:
@@ -291,45 +240,30 @@ def _used() -> str:
     ]
     asked = values(*fields, name="asked").data(lines).cte()
     known = [
-        select(_ONE).where(table.c.slot == asked.c.slot, table.c.link == asked.c.link)
+        select(ONE).where(table.c.slot == asked.c.slot, table.c.link == asked.c.link)
         for table in (history, current)
     ]
     found = select(func.group_concat(asked.c.place)).where(or_(*(each.exists() for each in known)))
-    keys = [name for place in range(MANY) for name in (f"slot{place}", f"link{place}")]
-    return sql(found, *keys)
+    return sql(found)
 
 
 USED = _used()
-CURRENT_N = sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)), "slot", "link")
-VERSION = sql(select(history).where(*_of_link, *_is(history.c.version)), "slot", "link", "version")
-AS_OF = sql(
-    _newest_first.where(_until, history.c.updated_us <= bindparam("at_us")),
-    "slot",
-    "link",
-    "until",
-    "at_us",
-)
+CURRENT_N = sql(select(current.c.n).where(*_is(current.c.slot, current.c.link)))
+VERSION = sql(select(history).where(*_of_link, *_is(history.c.version)))
+AS_OF = sql(_newest_first.where(_until, history.c.updated_us <= bindparam("at_us")))
 AFTER_VERSION = sql(
     select(history)
     .where(*_of_link, history.c.version > bindparam("version"))
     .order_by(history.c.version)
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
-    "version",
+    .limit(ONE)
+    .offset(NONE)
 )
 HISTORY = sql(
     select(history)
     .where(*_of_link, history.c.version < bindparam("before"), _until)
     .order_by(history.c.version.desc())
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "link",
-    "before",
-    "until",
-    "limit",
+    .limit(LIMIT)
+    .offset(NONE)
 )
 ROWS = sql(
     select(history)
@@ -338,49 +272,36 @@ ROWS = sql(
         history.c.n >= bindparam("first"),
         history.c.n <= bindparam("last"),
     )
-    .order_by(history.c.n),
-    "slot",
-    "first",
-    "last",
+    .order_by(history.c.n)
 )
 ROWS_AFTER = sql(
     select(history)
     .where(*_is(history.c.slot), history.c.n > bindparam("after"), history.c.n <= bindparam("last"))
     .order_by(history.c.n)
-    .limit(bindparam("limit", type_=Integer))
-    .offset(_NONE),
-    "slot",
-    "after",
-    "last",
-    "limit",
+    .limit(LIMIT)
+    .offset(NONE)
 )
 LAST_N = sql(
     select(history.c.n)
     .where(*_is(history.c.slot))
     .order_by(history.c.n.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
+    .limit(ONE)
+    .offset(NONE)
 )
 LINKS = links_between(current, live)
 _bounds = func.json_each(bindparam("bounds", type_=Text)).table_valued("key", "value")
 _beyond = and_(history.c.slot == _bounds.c.key, history.c.n > _bounds.c.value)
 LINKS_BEYOND = sql(
-    in_one_line(select(history.c.slot, history.c.link).select_from(_bounds.join(history, _beyond))),
-    "bounds",
-    "limit",
+    in_one_line(select(history.c.slot, history.c.link).select_from(_bounds.join(history, _beyond)))
 )
 BOUNDED = sql(
     select(history.c.version, history.c.deleted)
     .where(*_of_link, _until)
     .order_by(history.c.version.desc())
-    .limit(_ONE)
-    .offset(_NONE),
-    "slot",
-    "link",
-    "until",
+    .limit(ONE)
+    .offset(NONE)
 )
-LIVE = sql(select(_ONE).where(*_is(current.c.slot, current.c.link), live), "slot", "link")
+LIVE = sql(select(ONE).where(*_is(current.c.slot, current.c.link), live))
 COUNT = count_between(current, live)
 # A subquery and not a join, which SQLite would begin at `history`, with all its old versions.
 _current_digest = (
@@ -393,6 +314,5 @@ _current_digest = (
     .scalar_subquery()
 )
 DIGESTS = sql(
-    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot), live),
-    "slot",
+    select(current.c.link, current.c.version, _current_digest).where(*_is(current.c.slot), live)
 )

@@ -22,14 +22,13 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal_column,
     select,
     update,
 )
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateTable
 
-from docstore.storage.described.documents import all_of, sql
+from docstore.storage.described.documents import LIMIT, NONE, ONE, replacing, sql
 
 metadata = MetaData()
 
@@ -86,32 +85,18 @@ file = Table(
 CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
 
 # Without OR ROLLBACK, SQLite would copy each page that a statement of many lines touches.
-INSERT_BATCH = sql(insert(batches).prefix_with("OR ROLLBACK"), *all_of(batches))
-
-
-def _replacing(table: Table) -> str:
-    line = insert(table).prefix_with("OR ROLLBACK")
-    fresh = {name: line.excluded[name] for name in all_of(table)[1:]}
-    return sql(
-        line.on_conflict_do_update(index_elements=[table.c.number], set_=fresh), *all_of(table)
-    )
-
-
-SAVE_PARTITION = _replacing(partitions)
-SAVE_TAIL = _replacing(tails)
-DELETE_PARTITION = sql(
-    delete(partitions).where(partitions.c.number == bindparam("number")), "number"
-)
-DELETE_TAIL = sql(delete(tails).where(tails.c.number == bindparam("number")), "number")
+INSERT_BATCH = sql(insert(batches).prefix_with("OR ROLLBACK"))
+SAVE_PARTITION = replacing(insert(partitions).prefix_with("OR ROLLBACK"))
+SAVE_TAIL = replacing(insert(tails).prefix_with("OR ROLLBACK"))
+DELETE_PARTITION = sql(delete(partitions).where(partitions.c.number == bindparam("number")))
+DELETE_TAIL = sql(delete(tails).where(tails.c.number == bindparam("number")))
 _from = batches.c.id >= bindparam("first")
 _between = (_from, batches.c.id < bindparam("beyond"))
-DELETE_BATCHES = sql(delete(batches).where(*_between), "first", "beyond")
+DELETE_BATCHES = sql(delete(batches).where(*_between))
 
 FILE = sql(select(file))
-INSERT_FILE = sql(insert(file), *all_of(file))
-UPDATE_FILE = sql(
-    update(file).values({name: bindparam(name) for name in all_of(file)}), *all_of(file)
-)
+INSERT_FILE = sql(insert(file))
+UPDATE_FILE = sql(update(file))
 
 PARTITIONS = sql(select(partitions).order_by(partitions.c.number))
 TAILS = sql(select(tails).order_by(tails.c.number))
@@ -119,50 +104,30 @@ TAIL_NUMBERS = sql(select(tails.c.number))
 TAIL_OF = sql(
     select(*tails.c)
     .select_from(partitions.outerjoin(tails, tails.c.number == partitions.c.number))
-    .where(partitions.c.name == bindparam("name")),
-    "name",
+    .where(partitions.c.name == bindparam("name"))
 )
 # No index serves this: it runs only when the index of `partitions` lacks the name.
-NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")), "name")
+NUMBER_BY_TAIL = sql(select(tails.c.number).where(tails.c.name == bindparam("name")))
 
-_ONE = literal_column("1", Integer)
-_NONE = literal_column("0", Integer)
-_limit = bindparam("limit", type_=Integer)
 _head = (batches.c.id, batches.c.head, batches.c.checksum)
-HEADS = sql(
-    select(*_head).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
-    "first",
-    "beyond",
-    "limit",
-)
+HEADS = sql(select(*_head).where(*_between).order_by(batches.c.id).limit(LIMIT).offset(NONE))
 _last_until = (batches.c.id <= bindparam("id"), batches.c.id.desc())
-HEAD_AT = sql(
-    select(*_head).where(_last_until[0]).order_by(_last_until[1]).limit(_ONE).offset(_NONE), "id"
-)
+HEAD_AT = sql(select(*_head).where(_last_until[0]).order_by(_last_until[1]).limit(ONE).offset(NONE))
 _holding = (
     select(batches.c.id)
     .where(_last_until[0])
     .order_by(_last_until[1])
-    .limit(_ONE)
-    .offset(_NONE)
+    .limit(ONE)
+    .offset(NONE)
     .scalar_subquery()
 )
 BATCHES = sql(
     select(batches.c.id, batches.c.head, batches.c.rest)
     .where(batches.c.id >= _holding, batches.c.id < bindparam("beyond"))
-    .order_by(batches.c.id),
-    "id",
-    "beyond",
+    .order_by(batches.c.id)
 )
-IDS = sql(
-    select(batches.c.id).where(*_between).order_by(batches.c.id).limit(_limit).offset(_NONE),
-    "first",
-    "beyond",
-    "limit",
-)
+IDS = sql(select(batches.c.id).where(*_between).order_by(batches.c.id).limit(LIMIT).offset(NONE))
 # SQLite keeps the lengths of columns at the beginning of a row, and reads no other pages for them.
 BYTES = sql(
-    select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between),
-    "first",
-    "beyond",
+    select(func.sum(func.length(batches.c.head) + func.length(batches.c.rest))).where(*_between)
 )
