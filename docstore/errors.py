@@ -40,12 +40,17 @@ class DocstoreError(Picklable):
     family: ClassVar[Family] = Family.BROKEN
 
 
-class BadRequest(DocstoreError):
+class NotApplied(DocstoreError):
+    """Nothing changed: the caller may repeat the request."""
+
+    family = Family.REFUSED
+
+
+class BadRequest(NotApplied):
     """The request is malformed: syntax, types or ranges. No state was read yet."""
 
     status = 400
     code = "malformed"
-    family = Family.REFUSED
 
 
 class IndexNeeded(BadRequest):
@@ -54,132 +59,117 @@ class IndexNeeded(BadRequest):
     code = "index-needed"
 
 
-class Unauthenticated(DocstoreError):
+class Unauthenticated(NotApplied):
     """The request has no token, or an invalid one. One error for all faults of a token."""
 
     status = 401
     code = "unauthenticated"
-    family = Family.REFUSED
 
     def __init__(self) -> None:
         super().__init__("a token that holds is needed: Authorization: Bearer")
 
 
-class Forbidden(DocstoreError):
+class Forbidden(NotApplied):
     """The caller is authenticated, but has no grant for this request."""
 
     status = 403
     code = "forbidden"
-    family = Family.REFUSED
 
 
-class NotFound(DocstoreError):
+class NotFound(NotApplied):
     """There is no such service, document or version."""
 
     status = 404
     code = "not-found"
-    family = Family.REFUSED
 
 
 class Hidden(NotFound):
     """The caller may not read this: the answer is that it does not exist."""
 
 
-class SnapshotGone(DocstoreError):
+class SnapshotGone(NotApplied):
     """Versions that a snapshot or a feed needs have been compacted."""
 
     status = 410
     code = "snapshot-gone"
-    family = Family.REFUSED
 
 
-class TooManyRequests(DocstoreError):
+class TooManyRequests(NotApplied):
     """The caller has used up its request quota; the node accepts requests again later."""
 
     status = 429
     code = "too-many-requests"
-    family = Family.REFUSED
 
 
-class TooEarly(DocstoreError):
+class TooEarly(NotApplied):
     """This replica has not caught up to the requested point; ask another one, or retry later."""
 
     status = 425
     code = "not-caught-up"
-    family = Family.REFUSED
 
 
-class MethodNotAllowed(DocstoreError):
+class MethodNotAllowed(NotApplied):
     """The resource exists, but does not accept this method; `allow` lists the accepted ones."""
 
     allow: str = ""
     status = 405
     code = "method-not-allowed"
-    family = Family.REFUSED
 
 
-class NotAcceptable(DocstoreError):
+class NotAcceptable(NotApplied):
     """The node cannot answer in any media type that the client accepts."""
 
     status = 406
     code = "not-acceptable"
-    family = Family.REFUSED
 
 
-class TooSlow(DocstoreError):
+class TooSlow(NotApplied):
     """The body did not arrive in time."""
 
     status = 408
     code = "body-timeout"
-    family = Family.REFUSED
 
 
-class CrossSite(DocstoreError):
+class CrossSite(NotApplied):
     """A page of another site sent the request, through the browser of one of its visitors."""
 
     status = 403
     code = "cross-site"
-    family = Family.REFUSED
 
 
-class Conflict(DocstoreError):
+class Conflict(NotApplied):
     """The state of the resource does not allow the request."""
 
     status = 409
     code = "conflict"
-    family = Family.REFUSED
 
 
-class TooLarge(DocstoreError):
+class TooLarge(NotApplied):
     """The body, state, path or nesting exceeds its limit."""
 
     status = 413
     code = "too-large"
-    family = Family.REFUSED
 
 
-class UnsupportedMedia(DocstoreError):
+class UnsupportedMedia(NotApplied):
     """The content type or encoding is not supported."""
 
     status = 415
     code = "unsupported-media-type"
-    family = Family.REFUSED
 
 
-class ExpectationFailed(DocstoreError):
+class ExpectationFailed(NotApplied):
     """The request has an `Expect` header other than 100-continue."""
 
     status = 417
     code = "expectation-failed"
-    family = Family.REFUSED
 
 
-class Misdirected(DocstoreError):
+class Misdirected(NotApplied):
     """The request is meant for another host."""
 
     status = 421
     code = "misdirected"
-    family = Family.REFUSED
 
 
 class ForeignHost(Misdirected):
@@ -188,12 +178,11 @@ class ForeignHost(Misdirected):
     code = "foreign-host"
 
 
-class Unavailable(DocstoreError):
+class Unavailable(NotApplied):
     """Nothing was proposed: no owner, no quorum, or no room right now. Retry is safe."""
 
     status = 503
     code = "unavailable"
-    family = Family.REFUSED
 
 
 class NoQuorum(Unavailable):
@@ -238,8 +227,7 @@ class StoreDamaged(StoreBroken):
     code = "store-damaged"
 
 
-class BadConfig(DocstoreError):
+class BadConfig(NotApplied):
     """A configuration key or value is invalid, and the node cannot start. Exit code 2."""
 
     code = "bad-config"
-    family = Family.REFUSED

@@ -16,7 +16,7 @@ from aiohttp import web
 from docstore.errors import (
     BadRequest,
     DocstoreError,
-    Family,
+    NotApplied,
     NotFound,
     Picklable,
     TooLarge,
@@ -46,12 +46,11 @@ BODY_BYTES_MAX = 2 * BYTES_MAX
 _HEAD = b"Content-Type: %b\r\n" % NDJSON_TYPE.encode()
 
 
-class SeveralKeys(DocstoreError):
+class SeveralKeys(NotApplied):
     """The documents of a batch have several partition keys, so they may lie in several slots."""
 
     status = 422
     code = "several-slots"
-    family = Family.REFUSED
 
 
 class _LineRefused(Picklable):

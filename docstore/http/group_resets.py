@@ -3,7 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
-from docstore.errors import BadRequest, DocstoreError, Family
+from docstore.errors import BadRequest, NotApplied
 from docstore.http.consume import origin_of
 from docstore.model.fields import Fields
 from docstore.model.settings import quoted
@@ -18,12 +18,11 @@ ORIGINS = {"earliest": "beginning", "latest": "end"}
 _SHIFT = re.compile(r"([+-])([0-9]{1,18})\Z")
 
 
-class OutOfRange(DocstoreError):
+class OutOfRange(NotApplied):
     """A group's offset is outside of its partition."""
 
     status = 416
     code = OUT_OF_RANGE
-    family = Family.REFUSED
 
 
 class Move(NamedTuple):
