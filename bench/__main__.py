@@ -5,17 +5,14 @@ some row was not answered with 2xx or a cluster broke, 2 something is missing on
 """
 
 import argparse
-import asyncio
-import signal
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
-from bench import machine, report
-from bench.cluster import Failed
-from bench.docstores import Docstores
+from bench import alone, machine
+from bench.docstores import ANY, Docstores
 from bench.etcd import Etcd
 from bench.load import Wrk
+from bench.report import DOCSTORE, THROUGH_ANY, Report, Row
 from bench.rounds import Plan, Side, measure
 
 LONG = Plan(rounds=3, seconds=8, bulk_documents=60_000, kills=10)
@@ -23,26 +20,46 @@ SHORT = Plan(rounds=1, seconds=2, bulk_documents=12_000, kills=2)
 MEMBERS = 3
 
 
+ROWS = [
+    Row("put_1", "PUT, 1 client", ratio=0.8),
+    Row("put_1", "   p50", "p50_ms", "ms"),
+    Row("put_1" + ANY, THROUGH_ANY),
+    Row("put_16", "PUT, 16 clients", ratio=0.85, aim="1x"),
+    Row("put_16", "   p99", "p99_ms", "ms"),
+    Row("put_16" + ANY, THROUGH_ANY),
+    Row("put_64", "PUT, 64 clients", ratio=0.85, aim="1x"),
+    Row("put_64", "   p99", "p99_ms", "ms"),
+    Row("put_64" + ANY, THROUGH_ANY),
+    Row("get_1", "GET, linearizable, 1 client"),
+    Row("get_1" + ANY, THROUGH_ANY),
+    Row("get_64", "GET, linearizable, 64 clients", ratio=2.5),
+    Row("get_64", "   p99", "p99_ms", "ms"),
+    Row("get_64" + ANY, THROUGH_ANY),
+    Row("bulk", "bulk load (etcd: transactions of 100)", unit="docs/s", ratio=0.65, aim="0.85x"),
+    Row("bulk", "   per core-second of servers", "rate_per_core_s", "docs"),
+    Row("failover_waits", "kill -9 to next write, p50", "s", "s", share=0.5),
+    Row("failover_waits", "   p99", "s", "s", share=0.99, most=2.0, spared=0),
+    Row("failover_waits", "   max", "s", "s", share=1.0),
+    Row("startup", "start to ready, three nodes", "s", "s"),
+    Row("rss_idle", "memory per node, idle", "mib", "MiB"),
+    Row("rss_loaded", "   after the load", "mib", "MiB"),
+]
+
+
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = alone.parser("bench", __doc__, f"{datetime.now(UTC):%Y-%m-%dT%H%M}")
     parser.add_argument("--short", action="store_true", help="one quick round, two kills")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, help="per row and round")
     parser.add_argument("--kills", type=int)
     parser.add_argument("--documents", type=int, default=3000, help="read and replaced")
     parser.add_argument("--only", choices=["etcd", "docstore"], help="measure one of the two")
-    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
-    parser.add_argument("--name", help="of the file under bench/results/; default: the time")
     return parser.parse_args()
 
 
 async def run(options: argparse.Namespace) -> bool:
     """Measure as asked; say whether no request failed."""
-    # Without this a SIGTERM would end us at once and leave six servers behind.
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     default = SHORT if options.short else LONG
     plan = Plan(
         rounds=options.rounds or default.rounds,
@@ -52,6 +69,7 @@ async def run(options: argparse.Namespace) -> bool:
     )
     wrk = machine.require("wrk", "wrk")
     etcd = "" if options.only == "docstore" else machine.require("etcd", "etcd-server")
+    report = Report("docstore beside etcd", "etcd", ROWS)
     with machine.scratch(options.dir) as scratch:
         facts = await machine.facts(options.dir)
         facts["etcd"] = await machine.version(r"etcd Version: (\S+)", etcd, "--version")
@@ -65,33 +83,20 @@ async def run(options: argparse.Namespace) -> bool:
             ports = machine.free_ports(MEMBERS)
             return Docstores(ports, scratch / f"docstore{turn}", options.documents, turn)
 
-        sides = [Side("etcd", open_etcd), Side("docstore", open_docstore)]
+        sides = [Side("etcd", open_etcd, report), Side(DOCSTORE, open_docstore, report)]
         await measure(
-            [side for side in sides if options.only in {None, side.name}],
-            Wrk(wrk, scratch),
-            plan,
+            [side for side in sides if options.only in {None, side.name}], Wrk(wrk, scratch), plan
         )
     now = datetime.now(UTC)
-    facts |= {"at": now.isoformat(timespec="minutes"), "plan": vars(plan)}
-    fine = report.show(*sides)
-    path = report.keep(options.name or f"{now:%Y-%m-%dT%H%M}", facts, sides)
-    print(f"kept in {path.relative_to(Path(__file__).parent.parent)}")
-    return fine
+    report.show()
+    report.keep(options.name, facts | {"at": now.isoformat(timespec="minutes"), "plan": vars(plan)})
+    return not report.has_errors()
 
 
 def main() -> int:
-    """Run, and turn what can go wrong into words and an exit code."""
-    try:
-        return 0 if asyncio.run(run(arguments())) else 1
-    except machine.Missing as missing:
-        print(missing, file=sys.stderr)
-        return 2
-    except Failed as failed:
-        print(failed, file=sys.stderr)
-        return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("stopped; nothing was kept", file=sys.stderr)
-        return 130
+    """Run, and return an exit code."""
+    options = arguments()
+    return alone.exit_code(lambda: run(options))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from bench import alone, documents, machine
 from bench.bulk import bulk_load
 from bench.cluster import Failed
 from bench.docstores import Docstores
-from bench.load import Load, Wrk
+from bench.load import Wrk
 
 WRITERS = 16
 CHANGED = 10_000
@@ -29,13 +28,13 @@ SLOWLY = 5_000
 """Rows a second."""
 
 
-class Backups:
+class Backups(alone.Rows):
     """A cluster, where its backups go, and what was measured."""
 
     def __init__(self, cluster: Docstores, wrk: Wrk, directory: Path, seconds: float) -> None:
         self.cluster, self.wrk, self.directory, self.seconds = cluster, wrk, directory, seconds
+        super().__init__()
         self.links: list[str] = []
-        self.figures: dict[str, Any] = {}
 
     async def load(self, count: int, prefix: str) -> None:
         """Store so many documents, or replace them."""
@@ -64,16 +63,13 @@ class Backups:
         where = str(self.directory / directory)
         await self.run(name, "backup", "create", where, "--url", urls, *options)
 
-    async def put(self, name: str) -> Load:
+    async def put(self, name: str) -> None:
         """Replace documents meanwhile."""
         targets, _ = self.cluster.targets(self.links)
         load = await self.wrk.drive(
             self.cluster, targets, connections=WRITERS, seconds=self.seconds, per_s=0
         )
-        if load.errors:
-            raise Failed(f"{name}: {load.errors} requests failed")
-        self.note(name, asdict(load))
-        return load
+        self.note_load(name, load)
 
     async def put_beside(self, name: str, *options: str) -> None:
         """Replace documents while backup after backup is taken."""
@@ -92,12 +88,6 @@ class Backups:
         finally:
             is_over.set()
             await backing_up
-
-    def note(self, name: str, figures: dict[str, Any]) -> None:
-        """Keep and show figures."""
-        self.figures[name] = figures
-        shown = ("rows", "seconds", "rate", "p50_ms", "p99_ms", "bytes")
-        print(name, {key: round(figures[key], 2) for key in shown if key in figures}, flush=True)
 
 
 async def measure(backups: Backups, count: int) -> None:
@@ -120,7 +110,7 @@ async def measure(backups: Backups, count: int) -> None:
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = alone.parser("backup", __doc__)
+    parser = alone.parser("bench.backup", __doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--seconds", type=int, default=5, help="per row")
     return parser.parse_args()

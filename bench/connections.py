@@ -18,7 +18,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 from bench import alone, documents, machine
@@ -98,14 +97,14 @@ def _request(target: Target, number: int) -> bytes:
     return head.encode()
 
 
-class Measured:
+class Measured(alone.Rows):
     """One group, the node that has the connections, and what was found."""
 
     def __init__(self, cluster: Docstores, wrk: Wrk, seconds: float) -> None:
         self._cluster, self._wrk, self._seconds = cluster, wrk, seconds
         self._node = cluster.members[0]
         (self._put, *_), (self._get, *_) = cluster.targets(cluster.links)
-        self.figures: dict[str, Any] = {}
+        super().__init__()
 
     async def rows(self) -> None:
         """Take every row in turn."""
@@ -115,23 +114,23 @@ class Measured:
         for count in (FEW, MANY):
             made = await held.grow(count - len(held.callers))
             kib = (self._node.rss_mib() - before_mib) * 1024 / count
-            self._note(f"idle_{count}", {"kib_each": kib, **made})
+            self.note(f"idle_{count}", {"kib_each": kib, **made})
             await self._loads(f"beside_{count}_idle")
             self._check_open(held)
-        self._note("too_many", await held.grow(TOO_MANY))
+        self.note("too_many", await held.grow(TOO_MANY))
         held.close()
         await held.grow(FEW)
         for row, target in (("put", self._put), ("get", self._get)):
             told = await held.keep_busy(target, self._seconds)
-            self._note(f"{row}_{FEW}_busy", {**told, "node_mib": self._node.rss_mib()})
+            self.note(f"{row}_{FEW}_busy", {**told, "node_mib": self._node.rss_mib()})
         began = time.perf_counter()
         await self._node.end(signal.SIGTERM)
-        self._note(f"end_with_{FEW}_idle", {"s": time.perf_counter() - began})
+        self.note(f"end_with_{FEW}_idle", {"s": time.perf_counter() - began})
         held.close()
 
     async def _loads(self, when: str) -> None:
         for row, target in (("put", self._put), ("get", self._get)):
-            self._note_load(f"{row}_{when}", await self._drive(target))
+            self.note_load(f"{row}_{when}", await self._drive(target))
 
     async def _drive(self, target: Target) -> Load:
         return await self._wrk.drive(
@@ -143,20 +142,10 @@ class Measured:
         if closed:
             raise Failed(f"{closed} connections were closed meanwhile")
 
-    def _note_load(self, name: str, load: Load) -> None:
-        if load.errors:
-            raise Failed(f"{name}: {load.errors} requests failed")
-        self._note(name, asdict(load))
-
-    def _note(self, name: str, figures: dict[str, Any]) -> None:
-        self.figures[name] = figures
-        hidden = ("requests", "errors")
-        print(name, {k: round(v, 2) for k, v in figures.items() if k not in hidden}, flush=True)
-
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = alone.parser("connections", __doc__)
+    parser = alone.parser("bench.connections", __doc__)
     parser.add_argument("--seconds", type=int, default=6, help="per row")
     return parser.parse_args()
 

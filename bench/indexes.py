@@ -231,7 +231,7 @@ def _ratios(plain: Load, load: Load) -> tuple[float, float]:
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = alone.parser("indexes", __doc__)
+    parser = alone.parser("bench.indexes", __doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200, help="per row")
     parser.add_argument("--seconds", type=int, default=10, help="per round of writes")

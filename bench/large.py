@@ -29,13 +29,13 @@ PACE_PER_S, PACED, READERS, WRITERS = 2_000, 48, 6, 64
 BESIDE_DOCUMENTS = 60_000
 
 
-class Large:
+class Large(alone.Rows):
     """One cluster, filled step by step, and what was measured on it."""
 
     def __init__(self, cluster: Docstores, wrk: Wrk, seconds: float) -> None:
         self.cluster, self.wrk, self.seconds = cluster, wrk, seconds
+        super().__init__()
         self.links: list[str] = []
-        self.figures: dict[str, Any] = {}
 
     async def load(self, count: int, name: str) -> None:
         """Store so many new documents in bulk."""
@@ -96,18 +96,6 @@ class Large:
             connections=connections, seconds=seconds or self.seconds, per_s=per_s,
         )  # fmt: skip
 
-    def note_load(self, name: str, load: Load) -> None:
-        """Keep and show one row."""
-        if load.errors:
-            raise Failed(f"{name}: {load.errors} requests failed")
-        self.note(name, asdict(load))
-
-    def note(self, name: str, figures: dict[str, Any]) -> None:
-        """Keep and show figures."""
-        self.figures[name] = figures
-        shown = ("rate", "p50_ms", "p99_ms", "cpu_s", "rate_per_core_s", "mib")
-        print(name, {key: round(figures[key], 2) for key in shown if key in figures}, flush=True)
-
 
 async def measure(large: Large, count: int) -> None:
     """Take every row in turn."""
@@ -128,7 +116,7 @@ def _sample(seed: str, links: Sequence[str]) -> list[str]:
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = alone.parser("large", __doc__)
+    parser = alone.parser("bench.large", __doc__)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=8, help="per row")
     return parser.parse_args()

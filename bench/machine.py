@@ -1,6 +1,7 @@
 """The machine under the measurement: its facts, free ports, and a place on a real disk."""
 
 import asyncio
+import itertools
 import os
 import platform
 import re
@@ -34,6 +35,29 @@ def require(program: str, package: str) -> str:
         )
         raise Missing(message)
     return found
+
+
+def rival(program: str, package: str, *, alone: bool) -> str:
+    """Return where `program` is; "" when it is not wanted, or cannot be had."""
+    if alone:
+        return ""
+    try:
+        return require(program, package)
+    except Missing as missing:
+        print(f"{missing}; docstore is measured alone", flush=True)
+        return ""
+
+
+class Places:
+    """Ports for members, and directories that nobody has had."""
+
+    def __init__(self, scratch: Path, members: int) -> None:
+        self._scratch, self._members = scratch, members
+        self._numbers = itertools.count(1)
+
+    def new(self, name: str) -> tuple[list[int], Path]:
+        """Return the ports and the directory of a group."""
+        return free_ports(self._members), self._scratch / f"{name}{next(self._numbers)}"
 
 
 def install(*packages: str) -> None:

@@ -14,26 +14,19 @@ import argparse
 import asyncio
 import itertools
 import json
-import math
-import statistics
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
-import uvloop
-from rich.console import Console
-from rich.table import Table
-
-from bench import leases, machine
+from bench import alone, leases, machine
 from bench.cluster import Failed, Processes
-from bench.docstores import Docstores, slot
+from bench.docstores import ANY, Docstores, slot
 from bench.etcd import Etcd, encode
 from bench.generator import Writer, keep_busy
-from bench.report import RESULTS
+from bench.report import DOCSTORE, THROUGH_ANY, Report, Row
 from bench.topics import HttpCaller
 
 MEMBERS, CLIENTS = 3, 16
@@ -41,7 +34,7 @@ TTL_S, LONG_TTL_S = 3, 600
 WARM_UP_S = 1.0
 AT_ONCE = 8
 """Holders that die in one turn."""
-ETCD, DOCSTORE, ANY = "etcd", "docstore", "docstore, any node"
+ETCD = "etcd"
 
 
 class Locks(Protocol):
@@ -153,39 +146,29 @@ class Run:
     rounds: int
     seconds: float
     turns: int
-    scratch: Path
+    places: machine.Places
     etcd: str
-    figures: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    opened: int = 0
+    report: Report
     died: int = 0
-
-    def note(self, side: str, row: str, **figures: float) -> None:
-        """Keep what one round gave for `row`, and say so."""
-        self.figures.setdefault(f"{side} {row}", []).append(figures)
-        shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
-        print(f"  {side:18} {row:12} {shown}", flush=True)
-
-    def place(self, name: str) -> tuple[list[int], Path]:
-        """Return ports and a directory that nobody has had."""
-        self.opened += 1
-        return machine.free_ports(MEMBERS), self.scratch / f"{name}{self.opened}"
 
 
 async def measure_round(run: Run, turn: int) -> None:
     """Measure each system from fresh data."""
     if run.etcd:
-        async with Etcd(run.etcd, *run.place("etcd"), count=8) as members:
+        async with Etcd(run.etcd, *run.places.new("etcd"), count=8) as members:
             await load(run, ETCD, EtcdLocks(members), members.cpu_s)
             await failovers(run, ETCD, EtcdLocks(members))
             await keeping(run, ETCD, leases.EtcdLeases(members), members)
-    async with Docstores(*run.place("docstore"), count=8, turn=turn) as nodes:
+    async with Docstores(*run.places.new("docstore"), count=8, turn=turn) as nodes:
         await load(run, DOCSTORE, DocstoreLocks(nodes), nodes.cpu_s)
-        await load(run, ANY, DocstoreLocks(nodes, is_knowing=False), nodes.cpu_s)
+        await load(run, DOCSTORE, DocstoreLocks(nodes, is_knowing=False), nodes.cpu_s, ANY)
         await failovers(run, DOCSTORE, DocstoreLocks(nodes))
         await keeping(run, DOCSTORE, leases.DocstoreLeases(nodes), nodes)
 
 
-async def load(run: Run, side: str, locks: Locks, cpu_s: Callable[[], float]) -> None:
+async def load(
+    run: Run, side: str, locks: Locks, cpu_s: Callable[[], float], way: str = ""
+) -> None:
     """Lock and unlock, one client and many, each with a lock of its own."""
     async with writers(locks) as busy:
         await keep_busy(busy, WARM_UP_S)
@@ -194,7 +177,7 @@ async def load(run: Run, side: str, locks: Locks, cpu_s: Callable[[], float]) ->
             flow = await keep_busy(some, run.seconds)
             pairs = flow.things / 2
             figures = asdict(flow) | {"rate": flow.rate / 2, "things": pairs}
-            run.note(side, row, **figures, cpu_us=(cpu_s() - before) * 1e6 / pairs)
+            run.report.note(side, row + way, **figures, cpu_us=(cpu_s() - before) * 1e6 / pairs)
 
 
 @asynccontextmanager
@@ -220,152 +203,61 @@ async def failovers(run: Run, side: str, locks: Locks) -> None:
         run.died += AT_ONCE
         numbers = range(run.died, run.died + AT_ONCE)
         for waited_s in await asyncio.gather(*map(locks.die, numbers)):
-            run.note(side, "died", s=waited_s, beyond_ms=(waited_s - TTL_S) * 1000)
+            run.report.note(side, "died", s=waited_s, beyond_ms=(waited_s - TTL_S) * 1000)
 
 
 async def keeping(run: Run, side: str, held: leases.Leases, members: Processes) -> None:
     """Keep many leases alive."""
-    run.note(side, "leases", **await leases.measure(held, members, run.seconds))
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table. ratio: at least so many times etcd's. most: what none may exceed.
-
-    price: at most so many times etcd's.
-    """
-
-    key: str
-    title: str
-    figure: str
-    unit: str
-    ratio: float | None = None
-    most: float | None = None
-    price: float | None = None
+    run.report.note(side, "leases", **await leases.measure(held, members, run.seconds))
 
 
 ROWS = [
-    Row("pairs_1", "lock and unlock, 1 client", "rate", "/s", ratio=0.8),
+    Row("pairs_1", "lock and unlock, 1 client", ratio=0.8),
     Row("pairs_1", "   p50 of a request", "p50_ms", "ms"),
-    Row(f"pairs_{CLIENTS}", f"lock and unlock, {CLIENTS} clients", "rate", "/s", ratio=0.8),
+    Row("pairs_1" + ANY, THROUGH_ANY),
+    Row(f"pairs_{CLIENTS}", f"lock and unlock, {CLIENTS} clients", ratio=0.8),
     Row(f"pairs_{CLIENTS}", "   p99 of a request", "p99_ms", "ms"),
     Row(f"pairs_{CLIENTS}", "   processor of three members", "cpu_us", "us"),
-    Row("died", f"holder dies, TTL {TTL_S} s: next holds after", "s", "s", most=TTL_S + 0.5),
+    Row(f"pairs_{CLIENTS}" + ANY, THROUGH_ANY),
+    Row("died", f"holder dies, TTL {TTL_S} s: next holds after", "s", "s", price=1.0),
+    Row("died", "   longest", "s", "s", share=1.0, most=TTL_S + 0.5, spared=0),
     Row("leases", f"{leases.COUNT:,} leases kept alive: of a core", "kept", "%", price=1.5),
     Row("leases", "   with all of them at rest", "at_rest", "%"),
     Row("leases", "   without any", "without", "%"),
     Row("leases", "   memory of a member by them", "mib", "MiB"),
 ]
-FAILOVER_RATIO_MAX = 1.0
-
-
-def middle(run: Run, side: str, row: Row) -> float | None:
-    """Return the median over the rounds, None if it was not measured."""
-    found = run.figures.get(f"{side} {row.key}", [])
-    return statistics.median(each[row.figure] for each in found) if found else None
-
-
-def is_met(run: Run, row: Row) -> bool | None:
-    """Say whether the goal of a row is met; None if it has none or cannot be told."""
-    ours, theirs = middle(run, DOCSTORE, row), middle(run, ETCD, row)
-    if ours is None:
-        return None
-    if row.most is not None:
-        longest = max(each[row.figure] for each in run.figures[f"{DOCSTORE} {row.key}"])
-        return longest <= row.most and (theirs is None or ours <= FAILOVER_RATIO_MAX * theirs)
-    if theirs is None or (row.ratio is None and row.price is None):
-        return None
-    return ours >= (row.ratio or 0.0) * theirs and ours <= (row.price or math.inf) * theirs
-
-
-def show(run: Run) -> bool:
-    """Print the table; say whether no line was missed, and every request answered."""
-    console = Console()
-    if not console.is_terminal:  # A pipe has no width; the table has.
-        console = Console(width=120)
-    shown = Table("work", title="locks and leases beside etcd, medians", title_justify="left")
-    for name in ("etcd", "docstore", "ratio", "through any node", "goal", ""):
-        shown.add_column(name, justify="right" if name not in {"goal", ""} else "left")
-    for row in ROWS:
-        theirs, ours, by_any = (middle(run, side, row) for side in (ETCD, DOCSTORE, ANY))
-        goal = f"≥ {row.ratio:g}x" if row.ratio else ""
-        goal = f"all ≤ {row.most:g} s, ≤ {FAILOVER_RATIO_MAX:g}x" if row.most else goal
-        goal = f"≤ {row.price:g}x" if row.price else goal
-        word = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[is_met(run, row)]
-        shown.add_row(
-            row.title,
-            *(_number(value, row.unit) for value in (theirs, ours)),
-            f"{ours / theirs:.2f}x" if ours and theirs else "",
-            _number(by_any, row.unit), goal, word,
-        )  # fmt: skip
-    console.print(shown)
-    wrong = sum(each.get("errors", 0) for found in run.figures.values() for each in found)
-    if wrong:
-        print(f"{wrong:.0f} requests were not answered with 2xx")
-    return not wrong and all(is_met(run, row) is not False for row in ROWS)
-
-
-def _number(value: float | None, unit: str) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.owners", description=__doc__)
+    parser = alone.parser("bench.owners", __doc__, "owners")
     parser.add_argument("--short", action="store_true", help="one quick round")
     parser.add_argument("--alone", action="store_true", help="without etcd")
-    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
-    parser.add_argument("--name", default="owners", help="of the file under bench/results/")
     return parser.parse_args()
-
-
-def etcd_program(*, alone: bool) -> str:
-    """Return where etcd is; "" when it is not wanted, or cannot be had."""
-    if alone:
-        return ""
-    try:
-        return machine.require("etcd", "etcd-server")
-    except machine.Missing as missing:
-        print(f"{missing}; docstore is measured alone", flush=True)
-        return ""
 
 
 async def measure(options: argparse.Namespace) -> bool:
     """Measure as asked; say whether every line is met."""
+    report = Report("locks and leases beside etcd", ETCD, ROWS)
     with machine.scratch(options.dir) as scratch:
-        etcd = etcd_program(alone=options.alone)
+        etcd = machine.rival("etcd", "etcd-server", alone=options.alone)
         facts = await machine.facts(options.dir)
         if etcd:
             facts["etcd"] = await machine.version(r"etcd Version: (\S+)", etcd, "--version")
         rounds, seconds, turns = (1, 3.0, 1) if options.short else (3, 8.0, 3)
-        run = Run(rounds, seconds, turns, scratch, etcd)
+        run = Run(rounds, seconds, turns, machine.Places(scratch, MEMBERS), etcd, report)
         for turn in range(rounds):
             print(f"round {turn + 1} of {rounds}", flush=True)
             await measure_round(run, turn)
-    met = show(run)
-    RESULTS.mkdir(exist_ok=True)
-    kept = json.dumps({"facts": facts, "rounds": run.figures}, indent=1) + "\n"
-    (RESULTS / f"{options.name}.json").write_text(kept, "utf-8")
-    print(f"kept in bench/results/{options.name}.json")
-    return met
+    report.show()
+    report.keep(options.name, facts)
+    return report.is_met()
 
 
 def main() -> int:
-    """Run, and turn what can go wrong into words and an exit code."""
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return 0 if runner.run(measure(arguments())) else 1
-    except machine.Missing as missing:
-        print(missing, file=sys.stderr)
-        return 2
-    except (Failed, TimeoutError) as failed:
-        print(f"failed: {failed!r}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped; nothing was kept", file=sys.stderr)
-        return 130
+    """Run, and return an exit code."""
+    options = arguments()
+    return alone.exit_code(lambda: measure(options))
 
 
 if __name__ == "__main__":

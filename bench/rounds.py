@@ -7,15 +7,13 @@ cluster of their own.
 
 import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from bench.bulk import bulk_load
 from bench.cluster import Cluster
 from bench.failover import failovers
 from bench.load import Wrk
-
-Figures = dict[str, list[dict[str, float]]]
-"""Row -> what each round gave."""
+from bench.report import Report
 
 WARM_UP_S = 1.0
 
@@ -36,13 +34,11 @@ class Side:
 
     name: str
     open: Callable[[int], Cluster]
-    figures: Figures = field(default_factory=dict)
+    report: Report
 
     def note(self, row: str, **figures: float) -> None:
-        """Keep what one round gave for `row`, and say so."""
-        self.figures.setdefault(row, []).append(figures)
-        shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
-        print(f"  {self.name:9} {row:18} {shown}", flush=True)
+        """Keep what one round gave for a row, and say so."""
+        self.report.note(self.name, row, **figures)
 
 
 async def measure(sides: list[Side], wrk: Wrk, plan: Plan) -> None:
@@ -58,7 +54,8 @@ async def measure(sides: list[Side], wrk: Wrk, plan: Plan) -> None:
         async with side.open(plan.rounds) as cluster:
             async for waits_s in failovers(cluster, plan.kills):
                 side.note("failover", first_s=min(waits_s), all_s=max(waits_s))
-                side.figures.setdefault("failover_waits", []).extend({"s": s} for s in waits_s)
+                for wait_s in waits_s:
+                    side.note("failover_waits", s=wait_s)
 
 
 async def one_round(side: Side, cluster: Cluster, wrk: Wrk, plan: Plan) -> None:

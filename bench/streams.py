@@ -14,21 +14,18 @@ import argparse
 import asyncio
 import io
 import json
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
-import uvloop
-
-from bench import kafka_clients, machine, streams_report
-from bench.cluster import Failed, Processes
+from bench import alone, kafka_clients, machine
+from bench.cluster import Processes
 from bench.failover import failovers, go_on, kill, stop
 from bench.generator import Flow, Reader, Writer, fetch, keep_busy, paced, tail
 from bench.nats import JetStreams
+from bench.report import Report, Row
 from bench.topics import BATCHES, NDJSON, PARTITIONS, Topics
 
 MEMBERS = 3
@@ -61,28 +58,54 @@ SHORT = Plan(rounds=1, seconds=4, kills=5, stops=2, idle_s=30)
 PARTS = ("load", "documents", "idle", "failover", "compression")
 
 
+CPU = "   processor of three nodes"
+ROWS = [
+    Row("batches", "batches of 500, 12 clients", unit="records/s", least=50_000, aim="100,000"),
+    Row("batches", "   p99 of a batch", "p99_ms", "ms"),
+    Row("batches", CPU, "cpu_us", "us"),
+    Row("singles", "single records, 64 clients", unit="records/s", ratio=0.5, aim="1x"),
+    Row("singles", "   p50", "p50_ms", "ms"),
+    Row("singles", "   p99", "p99_ms", "ms"),
+    Row("singles", CPU, "cpu_us", "us"),
+    Row("one_client", "single records, 1 client", unit="records/s"),
+    Row("one_client", "   p50", "p50_ms", "ms"),
+    Row("tail", "sent to read by who waits, p50", "p50_ms", "ms", most=10),
+    Row("tail", "   p99", "p99_ms", "ms"),
+    Row("fetch", "full fetch, as sealed batches", unit="records/s", least=200_000),
+    Row("fetch", CPU, "cpu_us", "us"),
+    Row("fetch_lines", "full fetch, as lines of JSON", unit="records/s"),
+    Row("fetch_lines", CPU, "cpu_us", "us"),
+    Row("kafka", "by confluent-kafka, 1 producer", unit="records/s", least=100_000),
+    Row("kafka", CPU, "cpu_us", "us"),
+    Row("kafka_fetch", "   1 consumer, full fetch", unit="records/s"),
+    Row("kafka_fetch", CPU, "cpu_us", "us"),
+    Row("put_alone", "PUT, 100/s alone, p99", "p99_ms", "ms"),
+    Row("put_beside", "   beside 20,000 records/s", "p99_ms", "ms"),
+    Row("put_ratio", "   times as long", "p99", "x", most=2),
+    Row("beside", "   records meanwhile", unit="records/s"),
+    Row("idle", "at rest, three nodes: processor", "percent", "%"),
+    Row("idle_topic", "   with 1,000 partitions", "percent", "%"),
+    Row("idle_ratio", "   times as much", "ratio", "x", within=0.1),
+    Row("killed", "leader killed to commit, p50", "s", "s"),
+    Row("killed", "   longest", "s", "s", share=1.0, most=1, spared=1),
+    Row("stopped", "leader stopped, longest", "s", "s", share=1.0, most=3, spared=0),
+]
+NOTE = (
+    "200 bytes a record, three copies. docstore: fsync on the whole live replica set before an "
+    "answer; JetStream: fsync every two minutes."
+)
+
+
 @dataclass
 class Run:
     """One run: where, how much, and what was found so far."""
 
     plan: Plan
-    scratch: Path
+    places: machine.Places
     nats: str
     values: list[bytes]
     """Real values, for `compression`."""
-    figures: streams_report.Figures = field(default_factory=dict)
-    opened: int = 0
-
-    def note(self, side: str, row: str, **figures: float) -> None:
-        """Keep what one round gave for `row`, and say so."""
-        self.figures.setdefault(f"{side} {row}", []).append(figures)
-        shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
-        print(f"  {side:9} {row:12} {shown}", flush=True)
-
-    def place(self, name: str) -> tuple[list[int], Path]:
-        """Return ports and a directory that nobody has had."""
-        self.opened += 1
-        return machine.free_ports(MEMBERS), self.scratch / f"{name}{self.opened}"
+    report: Report
 
     @asynccontextmanager
     async def flow(self, side: str, row: str, cluster: Processes) -> AsyncIterator[list[Flow]]:
@@ -92,7 +115,7 @@ class Run:
         yield found
         [flow] = found
         cpu_us = (cluster.cpu_s() - cpu_s) * 1e6 / flow.things
-        self.note(side, row, **asdict(flow), cpu_us=cpu_us)
+        self.report.note(side, row, **asdict(flow), cpu_us=cpu_us)
 
 
 async def load(run: Run) -> None:
@@ -100,10 +123,10 @@ async def load(run: Run) -> None:
     for turn in range(run.plan.rounds):
         print(f"round {turn + 1} of {run.plan.rounds}", flush=True)
         if run.nats:
-            ports, directory = run.place("nats")
+            ports, directory = run.places.new("nats")
             async with JetStreams(run.nats, ports, directory) as servers:
                 await load_nats(run, servers)
-        ports, directory = run.place("docstore")
+        ports, directory = run.places.new("docstore")
         kafka = machine.free_ports(MEMBERS)
         async with Topics(ports, directory, 100, kafka=kafka) as nodes:
             await load_docstore(run, nodes)
@@ -162,7 +185,7 @@ async def load_kafka(run: Run, nodes: Topics) -> None:
     cpu_s = nodes.cpu_s()
     work = asyncio.to_thread(kafka_clients.produce, servers, KAFKA_TOPIC, value, run.plan.seconds)
     given, took_s = await work
-    run.note(
+    run.report.note(
         "docstore", "kafka", rate=given.things / took_s, errors=given.errors,
         cpu_us=(nodes.cpu_s() - cpu_s) * 1e6 / given.things,
     )  # fmt: skip
@@ -171,7 +194,7 @@ async def load_kafka(run: Run, nodes: Topics) -> None:
         kafka_clients.consume, servers, KAFKA_TOPIC, PARTITIONS, records
     )
     found, took_s = await work_of_reader
-    run.note(
+    run.report.note(
         "docstore", "kafka_fetch", rate=found / took_s, errors=max(0, records - found),
         cpu_us=(nodes.cpu_s() - cpu_s) * 1e6 / found,
     )  # fmt: skip
@@ -181,25 +204,25 @@ async def documents(run: Run) -> None:
     """Measure PUTs of documents at a steady pace, alone and beside records."""
     seconds = 2 * run.plan.seconds
     for _ in range(run.plan.rounds):
-        ports, directory = run.place("documents")
+        ports, directory = run.places.new("documents")
         async with Topics(ports, directory, 3000) as nodes:
             putters = await nodes.putters(PUT_CLIENTS)
             await paced(putters, PUTS_PER_S, WARM_UP_S)
             alone = await paced(putters, PUTS_PER_S, seconds)
-            run.note("docstore", "put_alone", **asdict(alone))
+            run.report.note("docstore", "put_alone", **asdict(alone))
             writers = [await nodes.writer(number, BATCH) for number in range(BATCHING)]
             beside, records = await asyncio.gather(
                 paced(putters, PUTS_PER_S, seconds),
                 paced(writers, BESIDE_RECORDS_PER_S / BATCH, seconds),
             )
-            run.note("docstore", "put_beside", **asdict(beside))
-            run.note("docstore", "beside", **asdict(records))
-            run.note("docstore", "put_ratio", p99=beside.p99_ms / alone.p99_ms)
+            run.report.note("docstore", "put_beside", **asdict(beside))
+            run.report.note("docstore", "beside", **asdict(records))
+            run.report.note("docstore", "put_ratio", p99=beside.p99_ms / alone.p99_ms)
 
 
 async def idle(run: Run) -> None:
     """Measure the processor time of two groups that do nothing, side by side: one has a topic."""
-    places = [run.place("idle") for _ in range(2)]
+    places = [run.places.new("idle") for _ in range(2)]
     bare, topic = (Topics(*place, 100, partitions=0) for place in places)
     async with bare, topic:
         await topic.create("many", MANY_PARTITIONS)
@@ -208,24 +231,24 @@ async def idle(run: Run) -> None:
         await asyncio.sleep(run.plan.idle_s)
         used = [nodes.cpu_s() - s for nodes, s in zip((bare, topic), before, strict=True)]
         for row, cpu_s in zip(("idle", "idle_topic"), used, strict=True):
-            run.note("docstore", row, percent=100 * cpu_s / run.plan.idle_s)
-        run.note("docstore", "idle_ratio", ratio=used[1] / used[0])
+            run.report.note("docstore", row, percent=100 * cpu_s / run.plan.idle_s)
+        run.report.note("docstore", "idle_ratio", ratio=used[1] / used[0])
 
 
 async def failover(run: Run) -> None:
     """Kill and stop leaders; note the longest that any partition of each waited for a record."""
-    ports, directory = run.place("failover")
+    ports, directory = run.places.new("failover")
     async with Topics(ports, directory, 100) as nodes:
         async for waits_s in failovers(nodes, run.plan.kills, kill):
-            run.note("docstore", "killed", s=max(waits_s))
+            run.report.note("docstore", "killed", s=max(waits_s))
         async for waits_s in failovers(nodes, run.plan.stops, stop, go_on):
-            run.note("docstore", "stopped", s=max(waits_s))
+            run.report.note("docstore", "stopped", s=max(waits_s))
 
 
 async def compression(run: Run) -> None:
     """Measure a plain topic and a compressed one in turn, with real values."""
     for codec in ("none", "zstd") * run.plan.rounds:
-        ports, directory = run.place(codec)
+        ports, directory = run.places.new(codec)
         async with Topics(ports, directory, 100, compression=codec, values=run.values) as nodes:
             writers = [await nodes.writer(number, BATCH) for number in range(BATCHING)]
             async with run.flow(codec, "batches", nodes) as found:
@@ -237,14 +260,14 @@ async def compression(run: Run) -> None:
                 async with run.flow(codec, row, nodes) as found:
                     found.append(await fetch(readers, each))
                 received = sum(reader.caller.received for reader in readers)
-                run.note(codec, f"{row} wire", bytes=received / found[0].things)
+                run.report.note(codec, f"{row} wire", bytes=received / found[0].things)
         stored = sum(each.stat().st_size for each in directory.rglob("streams.db"))
-        run.note(codec, "disk", bytes=stored / MEMBERS / sum(ends))
+        run.report.note(codec, "disk", bytes=stored / MEMBERS / sum(ends))
 
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.streams", description=__doc__)
+    parser = alone.parser("bench.streams", __doc__, "streams")
     parser.add_argument("--short", action="store_true", help="one quick round, five kills")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="per row and round")
@@ -256,31 +279,14 @@ def arguments() -> argparse.Namespace:
         "--values", type=argparse.FileType(), default=io.StringIO("[]"),
         help="file with a JSON array, for `compression`",
     )  # fmt: skip
-    parser.add_argument("--dir", default="/var/tmp", help="a directory on a real disk")
-    parser.add_argument("--name", default="streams", help="of the file under bench/results/")
     options = parser.parse_args()
     if not set(PARTS).issuperset(options.only.split(",")):
         parser.error(f"--only takes {', '.join(PARTS)}")
     return options
 
 
-def nats_server(*, alone: bool) -> str:
-    """Return where nats-server is; "" when it is not wanted, or cannot be had."""
-    if alone:
-        return ""
-    try:
-        return machine.require("nats-server", "nats-server")
-    except machine.Missing as missing:
-        print(f"{missing}; docstore is measured alone", flush=True)
-        return ""
-
-
 async def measure(options: argparse.Namespace) -> bool:
     """Measure as asked; say whether every line is met."""
-    # Without this a SIGTERM would end us at once and leave the servers behind.
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     default = SHORT if options.short else LONG
     plan = Plan(
         rounds=options.rounds or default.rounds,
@@ -291,39 +297,31 @@ async def measure(options: argparse.Namespace) -> bool:
     )
     parts = options.only.split(",")
     values = [json.dumps(each).encode() for each in json.load(options.values)]
+    report = Report("streams beside JetStream", "jetstream", ROWS, NOTE)
     with machine.scratch(options.dir) as scratch:
-        nats = nats_server(alone=options.alone or "load" not in parts)
+        is_alone = options.alone or "load" not in parts
+        nats = machine.rival("nats-server", "nats-server", alone=is_alone)
         facts = await machine.facts(options.dir)
         if nats:
             facts["nats-server"] = await machine.version(r" v(\S+)", nats, "--version")
-        run = Run(plan, scratch, nats, values)
+        run = Run(plan, machine.Places(scratch, MEMBERS), nats, values, report)
         works = (load, documents, idle, failover, compression)
         for part, work in zip(PARTS, works, strict=True):
             if part in parts and (values or work is not compression):
                 print(part, flush=True)
                 await work(run)
     now = datetime.now(UTC)
-    facts |= {"at": now.isoformat(timespec="minutes"), "plan": asdict(plan)}
-    is_met = streams_report.show(run.figures)
-    streams_report.keep(options.name, facts, run.figures)
-    print(f"kept in bench/results/{options.name}.json")
-    return is_met
+    report.show()
+    report.keep(
+        options.name, facts | {"at": now.isoformat(timespec="minutes"), "plan": asdict(plan)}
+    )
+    return report.is_met()
 
 
 def main() -> int:
-    """Run, and turn what can go wrong into words and an exit code."""
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return 0 if runner.run(measure(arguments())) else 1
-    except machine.Missing as missing:
-        print(missing, file=sys.stderr)
-        return 2
-    except (Failed, TimeoutError) as failed:
-        print(f"failed: {failed!r}", file=sys.stderr)
-        return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("stopped; nothing was kept", file=sys.stderr)
-        return 130
+    """Run, and return an exit code."""
+    options = arguments()
+    return alone.exit_code(lambda: measure(options))
 
 
 if __name__ == "__main__":

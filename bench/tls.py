@@ -104,7 +104,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Measure, and return an exit code."""
-    parser = alone.parser("tls", __doc__)
+    parser = alone.parser("bench.tls", __doc__)
     parser.add_argument("--seconds", type=int, default=4, help="per row")
     parser.add_argument("--rounds", type=int, default=2)
     return alone.outcome(run, parser.parse_args())
