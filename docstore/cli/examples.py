@@ -87,6 +87,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "produce": (
         """echo '{"user": "ann"}' | docstore produce clicks --key-field user""",
         "docstore produce clicks < clicks.ndjson",
+        "echo ann | docstore produce users --tombstones",
     ),
     "consume": (
         "docstore consume clicks --once",

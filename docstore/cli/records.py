@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 app = typer.Typer()
 command = partial(app.command, rich_help_panel=PANEL)
 READ_BYTES = 1 << 16
+Tombstones = Annotated[
+    bool,
+    typer.Option("--tombstones", help="Take each line for a key, and append its tombstone."),
+]
 
 
 @command()
@@ -50,6 +54,7 @@ def produce(
             autocompletion=words("committed", "leader"),
         ),
     ] = "committed",
+    tombstones: Tombstones = False,
     batch: Annotated[int, typer.Option(min=1, help="Most records in one request.")] = 500,
     name: Annotated[
         str,
@@ -65,12 +70,11 @@ def produce(
 
         number, sent = 0, []
         async with client.producer(topic, id=name, acks=acks, batch=batch) as producer:
-            tell_reading("records, one a line,")
+            tell_reading(f"{'keys' if tombstones else 'records'}, one a line,")
             try:
                 async for line in _lines():
-                    value = _value(line)
                     number += 1
-                    key = _key(value, key_field, number)
+                    key, value = _record(line, key_field, number, deletes=tombstones)
                     sent.append(await producer.send(key, value, partition=partition))
             finally:  # Also when the command is stopped: the lines read are gone from the input.
                 await producer.flush()
@@ -123,13 +127,29 @@ async def _read() -> bytes:
     return chunk
 
 
+def _record(
+    line: bytes, field: str, number: int, *, deletes: bool
+) -> tuple[str | None, bytes | None]:
+    """Return the key and the value of a line; deletes: without a value, as a tombstone."""
+    import orjson
+
+    if deletes and not field:
+        return _decoded(line), None
+    value = _value(line)
+    return _key(value, field, number), None if deletes else orjson.dumps(value)
+
+
 def _value(line: bytes) -> Any:
     import orjson
 
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return line.decode("utf-8", "replace").rstrip("\r\n")
+        return _decoded(line)
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def _key(value: Any, field: str, number: int) -> str | None:

@@ -132,10 +132,10 @@ class Producer:
     ) -> "asyncio.Future[Position]":
         """Queue a record; return a future of its position, which need not be awaited.
 
-        value: bytes are kept unchanged, anything else is sent as JSON. Without `partition`, records
-        with the same key go to the same partition, and records without a key to each partition in
-        turn. Waits while too many bytes are queued. Raises the error that kept an earlier record
-        from being appended.
+        value: bytes are kept unchanged, None is a tombstone, which deletes its key, and anything
+        else is sent as JSON. Without `partition`, records with the same key go to the same
+        partition, and records without a key to each partition in turn. Waits while too many bytes
+        are queued. Raises the error that kept an earlier record from being appended.
         """
         if not self._leaders.partitions:
             raise RuntimeError("this producer is not open: use it within `async with`")
@@ -145,7 +145,7 @@ class Producer:
         if self._failure is not None:
             raise self._failure
         raw_key = key.encode() if isinstance(key, str) else key
-        raw = value if isinstance(value, bytes) else orjson.dumps(value)
+        raw = value if value is None or isinstance(value, bytes) else orjson.dumps(value)
         named = [(name, text.encode()) for name, text in (headers or {}).items()]
         packed = pack(Record(raw_key, raw, named))
         queue = self._queue(self._partition(raw_key) if partition is None else partition)

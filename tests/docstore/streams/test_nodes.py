@@ -105,6 +105,33 @@ async def test_f17_a_record_is_printed_once_though_its_leader_was_killed(
     await asyncio.to_thread(until, lambda: is_level(group, path, 1))
 
 
+async def test_the_client_and_produce_append_tombstones(group: LocalCluster, store: Client) -> None:
+    await create(store, "deleted")
+    url = ",".join(group.urls)
+    async with store.producer("deleted") as producer:
+        for value in (1, None):
+            await producer.send("a", value)
+    for feed, *options in (
+        ("null\n",),
+        ("b c\n07\n", "--tombstones"),
+        ('{"id": "d"}\n', "--tombstones", "--key-field", "id"),
+    ):
+        produce = ("produce", "deleted", *options, "--url", url)
+        await asyncio.to_thread(docstore, *produce, feed=feed)
+    lines = await asyncio.to_thread(
+        docstore, "consume", "deleted", "--once", "--json", "--url", url
+    )
+    shown = [json.loads(line) for line in lines]
+    deleted = {"tombstone": True}
+    assert [
+        (each["key"], {name: each[name] for name in ("value", "tombstone") if name in each})
+        for each in shown
+    ] == [
+        ("a", {"value": 1}), ("a", deleted), (None, {"value": None}), ("b c", deleted),
+        ("07", deleted), ("d", deleted),
+    ]  # fmt: skip
+
+
 async def test_f18_the_logs_of_followers_are_those_of_their_leaders_to_the_byte(
     group: LocalCluster, store: Client
 ) -> None:
