@@ -33,6 +33,8 @@ class PartitionReading:
     incarnation: str = ""
     """Incarnation of the topic, as returned by the claim."""
     is_ending: bool = False
+    is_lapsed: bool = False
+    """Whether its proof has lapsed: the tenure may be over."""
 
     def stop(self) -> None:
         """Stop reading; records that were read ahead stay in the queue."""

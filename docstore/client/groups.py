@@ -21,8 +21,9 @@ from docstore.client.group_offsets import PAUSE_S, GroupOffsets, PartitionReadin
 from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
 from docstore.client.telling import call_back
-from docstore.ownership.by_induction import Acquired, Event, Revoked
+from docstore.ownership.by_induction import Acquired, Event, Fenced, Revoked
 from docstore.services.group_document import GROUPS
+from docstore.sessions.member import GroupMember
 
 PartitionCallback = Callable[[str, int], Awaitable[None] | None]
 COMMIT_S = 5.0
@@ -187,7 +188,7 @@ class ConsumerGroup(GroupMembership):
         """Return the next record of the partitions that this process leads, each in turn."""
         for place, reading in list(self._readings.items()):
             is_ours = not reading.is_ending and self.leads_partition(place)
-            if is_ours and not reading.records.empty():
+            if is_ours and not _is_over(self.member, reading) and not reading.records.empty():
                 # Moves it behind the other partitions.
                 self._readings[place] = self._readings.pop(place)
                 return reading, reading.records.get_nowait()
@@ -211,16 +212,18 @@ class ConsumerGroup(GroupMembership):
         reading = self._readings.get(event.partition)
         if isinstance(event, Acquired):
             if reading is not None and reading.token != event.token:
-                reading.stop()  # It lapsed, and the partition has a new tenure.
+                await self.happened(Fenced(event.partition, reading.token, "fenced"))
                 reading = None
-            if reading is None:
+            if reading is not None:
+                reading.is_lapsed = False
+            else:
                 topic, _, number = self.member.name_of(event.partition).rpartition("/")
                 reading = PartitionReading(topic, int(number), event.partition, event.token)
                 self._readings[event.partition] = reading
                 await call_back(self._calls.acquired, reading.topic, reading.partition)
                 reading.task = asyncio.get_running_loop().create_task(self._read(reading))
             return
-        if reading is None:
+        if reading is None or reading.token != event.token:
             return
         if isinstance(event, Revoked):
             reading.stop()
@@ -230,7 +233,9 @@ class ConsumerGroup(GroupMembership):
             with contextlib.suppress(ClientError):  # Otherwise the records are delivered again.
                 await self._offsets.commit([reading])
             _forget(self._readings, reading)
-        elif event.why != "silent":
+        elif event.why == "silent":
+            reading.is_lapsed = True
+        else:
             reading.stop()
             _forget(self._readings, reading)
             await call_back(self._calls.fenced, reading.topic, reading.partition)
@@ -274,6 +279,10 @@ class ConsumerGroup(GroupMembership):
     async def _commit_on(self) -> None:
         while not self.is_over:
             await asyncio.sleep(self._commit_s)
+            for each in self._readings.values():
+                if each.is_lapsed and _is_over(self.member, each):
+                    # No event follows the lapse of a tenure that is over.
+                    self._events.put(Fenced(each.place, each.token, "fenced"))
             with contextlib.suppress(ClientError):  # The next commit includes this one.
                 await self.commit()
 
@@ -281,6 +290,11 @@ class ConsumerGroup(GroupMembership):
 def _forget(readings: dict[int, PartitionReading], reading: PartitionReading) -> None:
     if readings.get(reading.place) is reading:
         del readings[reading.place]
+
+
+def _is_over(member: GroupMember, reading: PartitionReading) -> bool:
+    """Say whether the tenure of a reading is over: its records may be another member's work now."""
+    return member.induced is None or member.induced.token(reading.place) != reading.token
 
 
 def _is_anothers(error: ClientError) -> bool:

@@ -11,6 +11,8 @@ from docstore.client.consumer import ReadRecord
 from docstore.client.groups import ConsumerGroup, PartitionCallback
 from docstore.client.membership import GroupEnded
 from tests.docstore.client.groups.conftest import until, until_told
+from tests.docstore.watching import page_of
+from tests.docstore.watching import until as blocking_until
 
 PARTITIONS = 4
 
@@ -329,6 +331,59 @@ async def test_a_record_that_takes_too_long_goes_to_another_member(
     with pytest.raises(GroupEnded, match="longer than max_poll_s"):
         await part()
     assert ("revoked", topic, found[0].partition) in told
+
+
+async def test_what_was_read_ahead_under_a_lost_tenure_is_not_handed_out(
+    client: Client, group: LocalCluster, topic: str
+) -> None:
+    """A process that was stopped handed it out, although others had processed it meanwhile."""
+    told: list[tuple[str, int]] = []
+    gate = asyncio.Event()
+
+    async def acquired(_: str, partition: int) -> None:
+        told.append(("acquired", partition))
+        await gate.wait()
+
+    gate.set()
+    async with client.group(
+        topic, [topic], session_s=1.0, commit_s=60.0, on_acquired=acquired,
+        on_fenced=lambda _, partition: told.append(("fenced", partition)),
+    ) as member:  # fmt: skip
+        seen: set[int] = set()
+        records = aiter(member)
+        while len(seen) < PARTITIONS:
+            seen.add((await anext(records)).partition)
+        gate.clear()
+        page = f"{group.urls[0]}/core/groups/{topic}"
+        blocking_until(lambda: page_of(page).get("members") == [])  # No heartbeat leaves.
+        await until(lambda: len(member.partitions) == PARTITIONS)
+        following = asyncio.ensure_future(anext(records))
+        await until(lambda: len(told) > PARTITIONS)
+        done, _ = await asyncio.wait({following}, timeout=0.1)
+        assert not done, "the callback of no new tenure has returned"
+        gate.set()
+        assert (await following).value in range(100)
+        await until(lambda: len(told) == 3 * PARTITIONS)
+    again = [each for each in told[PARTITIONS:] if each[0] == "acquired"]
+    assert all(told.index(("fenced", each)) < told.index(("acquired", each), PARTITIONS)
+               for _, each in again)  # fmt: skip
+
+
+async def test_a_tenure_that_lapsed_and_is_over_is_told_as_fenced(
+    client: Client, group: LocalCluster, topic: str
+) -> None:
+    fenced: list[int] = []
+    async with client.group(
+        topic, [topic], session_s=1.0, commit_s=0.1,
+        on_fenced=lambda _, partition: fenced.append(partition),
+    ) as member:  # fmt: skip
+        await anext(aiter(member))
+        page = f"{group.urls[0]}/core/groups/{topic}"
+        blocking_until(lambda: page_of(page).get("members") == [])
+        async with client.group(topic, [topic], session_s=1.0) as other:
+            await until(lambda: len(set(fenced)) == PARTITIONS)
+            await until(lambda: len(other.partitions) == PARTITIONS // 2)
+    assert sorted(fenced) == list(range(PARTITIONS))
 
 
 async def test_a_mistake_in_a_callback_does_not_end_the_membership(
