@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli.completing import links, words
-from docstore.cli.terminal import DEFAULT_URLS, FAILED, AsJson, Urls, failed, show, talk
+from docstore.cli.terminal import (
+    DEFAULT_URLS,
+    FAILED,
+    AsJson,
+    Urls,
+    failed,
+    path_of,
+    show,
+    talk,
+    tell,
+)
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -61,17 +71,12 @@ def check(
         page = access_check.decide(user, grants, method.upper(), path)
     except access_check.UNUSABLE as error:
         raise failed(error) from None
-    if as_json:
-        show(page)
-    else:
-        typer.echo(page["why"])
+    tell(page, page["why"], as_json)
     raise typer.Exit(0 if page["allowed"] else FAILED)
 
 
 async def _grants(client: "Client", user: str) -> Json:
-    from urllib.parse import quote
-
-    page = await client.json("GET", f"/core/access/users/{quote(user, safe='')}")
+    page = await client.json("GET", path_of("/core/access/users", user))
     grants: Json = page["grants"]
     return grants
 

@@ -41,6 +41,7 @@ from docstore.cli.terminal import (
     failed,
     show,
     talk,
+    tell,
 )
 from docstore.cli.tree import CommandTree
 from docstore.model.words import count
@@ -169,10 +170,7 @@ def resync(
         request["documentSelfLink"] = link
     terminal = console(stderr=True)
     page = talk(url, lambda client: resyncing.follow(client, request, timeout, terminal))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(resyncing.said(page))
+    tell(page, resyncing.said(page), as_json)
     if page["state"] != "FINISHED":
         raise typer.Exit(1)
 
@@ -223,13 +221,11 @@ def restore(
         page = restore_now(directory, data)
     except (BadBackup, DocstoreError, OSError) as error:
         raise failed(error) from None
-    if as_json:
-        show(page)
-        return
-    typer.echo(
+    said = (
         f"restored {count(page['rows'], 'row')} of group {page['group']} to {data}"
         f" in {page['seconds']:.1f} s; start a node on it as founder, with --slots {page['slots']}"
     )
+    tell(page, said, as_json)
 
 
 @app.command(rich_help_panel=NODES)

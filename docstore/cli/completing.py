@@ -6,6 +6,7 @@ A node that does not answer within half a second completes nothing.
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import typer
 
@@ -58,16 +59,12 @@ def orders(ctx: typer.Context, incomplete: str) -> list[str]:
     before, blank, _ = incomplete.rpartition(" ")
     if blank:
         return [f"{before} asc", f"{before} desc"]
-    from urllib.parse import quote
-
     page = _page(ctx, f"{quote(str(ctx.params.get('factory') or ''))}?$limit=1&expand")
     found = page.get("documents", {}).values()
     return sorted({member for each in found for member in each})
 
 
 def _links(ctx: typer.Context, factory: str) -> list[str]:
-    from urllib.parse import quote
-
     page = _page(ctx, f"{quote(factory)}?$limit={LINKS_MAX}")
     return list(map(str, page.get("documentLinks", ())))
 

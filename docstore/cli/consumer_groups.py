@@ -12,9 +12,12 @@ from docstore.cli.terminal import (
     CommandFailed,
     Urls,
     a_number,
+    documents_of,
+    path_of,
     show,
     talk,
     talk_on,
+    tell,
 )
 from docstore.model.words import count
 
@@ -37,17 +40,8 @@ PROGRESS = ("offset", "end", "lag")
 """Members of an offset that are shown."""
 
 
-def _path(factory: str, name: str) -> str:
-    from urllib.parse import quote
-
-    return f"{factory}/{quote(name, safe='')}"
-
-
 def _list(url: list[str], factory: str, *, as_json: bool) -> None:
-    async def read(client: "Client") -> list[Json]:
-        return [each.value async for each in client.ls(factory)]
-
-    pages = talk(url, read)
+    pages = talk(url, lambda client: documents_of(client, factory))
     if as_json:
         show(pages)
         return
@@ -119,10 +113,11 @@ def _create(
     if session is not None:
         asked = asked | {"sessionMs": round(session * 1000)}
     page = talk(url, lambda client: client.json("POST", factory, asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{asked['name']}: {count(len(page['target']), 'partition')}, {page['state']}")
+    tell(
+        page,
+        f"{asked['name']}: {count(len(page['target']), 'partition')}, {page['state']}",
+        as_json,
+    )
 
 
 @group.command("create")
@@ -153,8 +148,8 @@ def describe_group(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = Fals
     """Show the partitions of a group: the member that reads each, its offset, and the lag."""
 
     async def read(client: "Client") -> Json:
-        page: Json = await client.json("GET", _path(GROUPS, name))
-        found = await client.json("GET", f"{_path(GROUPS, name)}/offsets")
+        page: Json = await client.json("GET", path_of(GROUPS, name))
+        found = await client.json("GET", f"{path_of(GROUPS, name)}/offsets")
         return page | {"offsets": found["offsets"]}
 
     page = talk(url, read)
@@ -197,7 +192,7 @@ def reset(
     body: Json = {"kind": "ResetRequest", "to": to, "dryRun": dry_run}
     body |= {"topic": topic} if topic else {}
     body |= {} if partition is None else {"partition": partition}
-    path = f"{_path(GROUPS, name)}/offsets"
+    path = f"{path_of(GROUPS, name)}/offsets"
     page = talk(url, lambda client: client.json("PATCH", path, body))
     failed = [each for each in page["offsets"] if each.get("status", 200) != 200]
     if as_json:
@@ -219,11 +214,8 @@ def reset(
 @group.command("delete")
 def delete(name: Group, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Delete a group and its offsets; the group must have no members."""
-    page = talk(url, lambda client: client.json("DELETE", _path(GROUPS, name)))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{name} is deleted")
+    page = talk(url, lambda client: client.json("DELETE", path_of(GROUPS, name)))
+    tell(page, f"{name} is deleted", as_json)
 
 
 @role.command("create")
@@ -251,7 +243,7 @@ def list_roles(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 @role.command("describe")
 def describe_role(name: Role, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Show the partitions of a set of roles, and the member that leads each."""
-    page = talk(url, lambda client: client.json("GET", _path(ROLES, name)))
+    page = talk(url, lambda client: client.json("GET", path_of(ROLES, name)))
     if as_json:
         show(page)
     else:
@@ -264,10 +256,10 @@ def watch(name: Role, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None
     from datetime import UTC, datetime, timedelta
 
     async def follow(client: "Client") -> None:
-        page = await client.json("GET", _path(ROLES, name))
+        page = await client.json("GET", path_of(ROLES, name))
         before = timedelta(microseconds=page["documentUpdateTimeMicros"] - 1)
         since = (datetime(1970, 1, 1, tzinfo=UTC) + before).isoformat()
-        async for stretch in client.changes(_path(ROLES, name), since=since):
+        async for stretch in client.changes(path_of(ROLES, name), since=since):
             for change in stretch.changes:
                 _print(change, as_json=as_json)
 

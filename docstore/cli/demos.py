@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from docstore.cli.terminal import AsJson, CommandFailed, console, failed, show, take_interrupts
+from docstore.cli.terminal import (
+    AsJson,
+    CommandFailed,
+    console,
+    failed,
+    show,
+    take_interrupts,
+    tell,
+)
 
 demo = typer.Typer(
     help="Start three nodes: to try things on (--quick), or for a tour in which nodes die."
@@ -88,10 +96,11 @@ def kill(
         group = demo_group.kill(node)
     except CommandFailed as error:
         raise failed(error) from None
-    if as_json:
-        show(group.page())
-    else:
-        typer.echo(f"{node} is killed; its slots have other owners within a second or two")
+    tell(
+        group.page(),
+        f"{node} is killed; its slots have other owners within a second or two",
+        as_json,
+    )
 
 
 @demo.command()

@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import typer
 
@@ -286,8 +286,6 @@ def watch(
 @command()
 def explain(link: Link, url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Show the slot, owner and replicas of a document, and how they were chosen."""
-    from urllib.parse import quote
-
     show(talk(url, lambda client: client.json("GET", f"{quote(link)}/explain")))
 
 

@@ -13,9 +13,11 @@ from docstore.cli.terminal import (
     AsJson,
     Ttl,
     Urls,
+    documents_of,
     show,
     talk,
     talk_on,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -103,19 +105,16 @@ def transfer(
 
 
 def _tell_change(before: str, after: str, *, as_json: bool) -> None:
-    if as_json:
-        show({"before": before, "leader": after})
-    else:
-        typer.echo(f"{before} no longer leads; now {after or 'no candidate'} leads")
+    tell(
+        {"before": before, "leader": after},
+        f"{before} no longer leads; now {after or 'no candidate'} leads",
+        as_json,
+    )
 
 
 def list_queues(url: list[str], scope: str, word: str, *, as_json: bool) -> None:
     """Show all locks or elections. scope: locks or elections. word: of the first candidate."""
-
-    async def read(client: "Client") -> list[Json]:
-        return [each.value async for each in client.ls(f"/core/{scope}")]
-
-    pages = talk(url, read)
+    pages = talk(url, lambda client: documents_of(client, f"/core/{scope}"))
     if as_json:
         show(pages)
         return

@@ -1,6 +1,7 @@
 """The commands on leases: make one, keep it alive, list them, end one."""
 
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -13,9 +14,11 @@ from docstore.cli.terminal import (
     Ttl,
     Urls,
     failed,
+    path_of,
     read_all,
     show,
     talk,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -57,10 +60,7 @@ def create(
     if name:
         asked["documentSelfLink"] = name
     page = talk(url, lambda client: client.json("POST", LEASES, asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(page["documentSelfLink"].rpartition("/")[2])
+    tell(page, page["documentSelfLink"].rpartition("/")[2], as_json)
 
 
 @lease.command("keep")
@@ -77,10 +77,11 @@ def keep(
 async def _keep(client: "Client", name: str, *, as_json: bool) -> None:
     kept = client.lease(name=name)
     await kept.adopt()
-    if as_json:
-        show({"id": name, "ttlMs": round(kept.ttl_s * 1000)})
-    else:
-        typer.echo(f"{name}: kept alive for {kept.ttl_s:g} s at a time")
+    tell(
+        {"id": name, "ttlMs": round(kept.ttl_s * 1000)},
+        f"{name}: kept alive for {kept.ttl_s:g} s at a time",
+        as_json,
+    )
     await kept.lost.wait()
 
 
@@ -104,8 +105,6 @@ def list_leases(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 async def _leases(client: "Client") -> list[Json]:
-    from urllib.parse import quote
-
     return await read_all(client, [quote(each) async for each in client.links(LEASES)])
 
 
@@ -121,16 +120,11 @@ def revoke(
 ) -> None:
     """Expire a lease: keep-alives are rejected, and it ends when its time to live is over."""
     page = talk(url, lambda client: _revoke(client, name, now=now))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{name}: {page['state']}")
+    tell(page, f"{name}: {page['state']}", as_json)
 
 
 async def _revoke(client: "Client", name: str, *, now: bool) -> Json:
-    from urllib.parse import quote
-
-    link = f"{LEASES}/{quote(name, safe='')}"
+    link = path_of(LEASES, name)
     page: Json
     if now:
         page = await client.json("DELETE", link)

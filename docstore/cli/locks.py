@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from docstore.cli.completing import names
 from docstore.cli.election import Command, Now, list_queues, show_queue
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, a_number, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, a_number, talk, tell
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -116,7 +116,8 @@ def break_lock(
     from docstore.cli.turns import end
 
     before, after = talk(url, lambda client: end(client, "locks", name, now=now))
-    if as_json:
-        show({"before": before, "holder": after})
-    else:
-        typer.echo(f"{before} no longer holds {name}; now {after or 'no candidate'} holds it")
+    tell(
+        {"before": before, "holder": after},
+        f"{before} no longer holds {name}; now {after or 'no candidate'} holds it",
+        as_json,
+    )

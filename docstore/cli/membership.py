@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from docstore.cli.completing import members
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk, tell
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -87,10 +87,7 @@ def leave(force: Force = False, url: Urls = DEFAULT_URLS, as_json: AsJson = Fals
         return str(page["id"]), now
 
     gone, now = talk(url[:1], work)
-    if as_json:
-        show(now)
-    else:
-        typer.echo(f"{gone} has left the group and stops")
+    tell(now, f"{gone} has left the group and stops", as_json)
 
 
 @command()

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
 from docstore.cli.completing import links, names
 from docstore.cli.tables import print_table
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, failed, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, Urls, documents_of, failed, show, talk, tell
 
 if TYPE_CHECKING:
-    from docstore.client import Client
+    pass
 
 subscription = typer.Typer(
     no_args_is_help=True, help="Subscriptions: deliver the changes of a path to a URL (webhooks)."
@@ -62,7 +63,7 @@ def create(
             asked["secret"] = secret_file.read_text().strip()
         except OSError as error:
             raise failed(error) from None
-    page = talk(url, lambda client: client.json("POST", f"{_quoted(path)}/subscriptions", asked))
+    page = talk(url, lambda client: client.json("POST", f"{quote(path)}/subscriptions", asked))
     if as_json:
         show(page)
         return
@@ -80,11 +81,7 @@ def list_subscriptions(
 ) -> None:
     """List subscriptions with their state."""
     at = f"{path}/subscriptions" if path else SUBSCRIPTIONS
-
-    async def read(client: "Client") -> list[Json]:
-        return [each.value async for each in client.ls(at)]
-
-    pages = talk(url, read)
+    pages = talk(url, lambda client: documents_of(client, at))
     if as_json:
         show(pages)
         return
@@ -116,19 +113,10 @@ def delete(name: Id, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
 
 
 def _change(name: str, url: list[str], method: str, asked: Json | None, *, as_json: bool) -> None:
-    link = f"{SUBSCRIPTIONS}/{_quoted(name.rpartition('/')[2])}"
+    link = f"{SUBSCRIPTIONS}/{quote(name.rpartition('/')[2])}"
     page: Json = talk(url, lambda client: client.json(method, link, asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{_id_of(page)}: {'deleted' if method == 'DELETE' else page['state']}")
+    tell(page, f"{_id_of(page)}: {'deleted' if method == 'DELETE' else page['state']}", as_json)
 
 
 def _id_of(page: Json) -> str:
     return str(page["documentSelfLink"]).rpartition("/")[2]
-
-
-def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)

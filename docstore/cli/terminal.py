@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import quote
 
 import typer
 
@@ -224,3 +225,21 @@ def show(value: Any) -> None:
         console().print_json(text)
     else:
         sys.stdout.write(text + "\n")
+
+
+def tell(page: Any, text: str, as_json: bool) -> None:
+    """Print a page as JSON if the user wants that, else a text about it."""
+    if as_json:
+        show(page)
+    else:
+        typer.echo(text)
+
+
+def path_of(factory: str, name: str) -> str:
+    """Return the path of a document by its name, which may have any characters."""
+    return f"{factory}/{quote(name, safe='')}"
+
+
+async def documents_of(client: "Client", factory: str) -> list[Any]:
+    """Return all documents of a factory."""
+    return [each.value async for each in client.ls(factory)]

@@ -13,10 +13,13 @@ from docstore.cli.terminal import (
     AsJson,
     CommandFailed,
     Urls,
+    documents_of,
     failed,
+    path_of,
     read_all,
     show,
     talk,
+    tell,
 )
 from docstore.model.words import count
 
@@ -112,12 +115,11 @@ def create(
         asked["minInSync"] = min_in_sync
     page = talk(url, lambda client: client.json("POST", STREAMS, asked))
     each = count(page["replicationFactor"], "replica")
-    if as_json:
-        show(page)
-    else:
-        typer.echo(
-            f"{name}: {count(page['partitions'], 'partition')}, {each} each, {page['resolution']}"
-        )
+    tell(
+        page,
+        f"{name}: {count(page['partitions'], 'partition')}, {each} each, {page['resolution']}",
+        as_json,
+    )
     if page["resolution"] != "provisioned":
         why = "its partitions are not ready yet: look again with `docstore topic describe`"
         if page["resolution"] == "insufficient-resources":
@@ -128,7 +130,7 @@ def create(
 @topic.command("list")
 def list_topics(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """List the topics."""
-    pages = talk(url, _topics)
+    pages = talk(url, lambda client: documents_of(client, STREAMS))
     if as_json:
         show(pages)
         return
@@ -141,14 +143,10 @@ def list_topics(url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     print_table(columns, rows, empty=NO_TOPICS)
 
 
-async def _topics(client: "Client") -> list[Json]:
-    return [each.value async for each in client.ls(STREAMS)]
-
-
 @topic.command("describe")
 def describe(name: Topic, url: Urls = DEFAULT_URLS, as_json: AlwaysJson = False) -> None:
     """Show a topic and its partitions, as JSON."""
-    show(talk(url, lambda client: client.json("GET", _path(name))))
+    show(talk(url, lambda client: client.json("GET", path_of(STREAMS, name))))
 
 
 @topic.command("alter")
@@ -175,21 +173,15 @@ def alter(
     asked = {member: value for member, value in given.items() if value is not None}
     if not asked:
         raise typer.BadParameter("give a setting to change, such as --retention 7d")
-    page = talk(url, lambda client: client.json("PATCH", _path(name), asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{name}: {count(page['partitions'], 'partition')}, {page['resolution']}")
+    page = talk(url, lambda client: client.json("PATCH", path_of(STREAMS, name), asked))
+    tell(page, f"{name}: {count(page['partitions'], 'partition')}, {page['resolution']}", as_json)
 
 
 @topic.command("delete")
 def delete(name: Topic, url: Urls = DEFAULT_URLS, as_json: AsJson = False) -> None:
     """Delete a topic and all its records."""
-    page = talk(url, lambda client: client.json("DELETE", _path(name)))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{name} is deleted")
+    page = talk(url, lambda client: client.json("DELETE", path_of(STREAMS, name)))
+    tell(page, f"{name} is deleted", as_json)
 
 
 @partition.command("list")
@@ -241,7 +233,7 @@ def elect(
 ) -> None:
     """Start an election of a partition's leader."""
     asked = {"kind": "ElectRequest", **({"unclean": True} if unclean else {})}
-    _ask(name, number, asked, f"an election of {name}/{number} has begun", url, as_json=as_json)
+    tell(_asked(name, number, asked, url), f"an election of {name}/{number} has begun", as_json)
 
 
 @partition.command("lead")
@@ -250,7 +242,7 @@ def lead(
 ) -> None:
     """Move the lead of a partition to another of its replicas."""
     asked = {"kind": "MoveLeaderRequest", "to": to}
-    _ask(name, number, asked, f"{name}/{number} moves to {to}", url, as_json=as_json)
+    tell(_asked(name, number, asked, url), f"{name}/{number} moves to {to}", as_json)
 
 
 @partition.command("move")
@@ -264,7 +256,7 @@ def move(
     """Assign the replicas of a partition to other nodes, which copy it in the background."""
     asked = {"kind": "MoveRequest", "replicas": nodes}
     said = f"{name}/{number} moves to {', '.join(nodes)}: see `docstore partition list {name}`"
-    _ask(name, number, asked, said, url, as_json=as_json)
+    tell(_asked(name, number, asked, url), said, as_json)
 
 
 @partition.command("delete-records")
@@ -284,40 +276,28 @@ def delete_records(
     if everything == (before is not None):
         raise typer.BadParameter("give --before OFFSET, or --all")
     asked = {"kind": "DeleteRecordsRequest", "before": -1 if before is None else before}
-    path = f"{_path(name)}/partitions/{number}"
-    page = talk(url, lambda client: client.json("PATCH", path, asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{name}/{number} begins at {page['base']}")
+    page = _asked(name, number, asked, url)
+    tell(page, f"{name}/{number} begins at {page['base']}", as_json)
 
 
-def _ask(name: str, number: int, asked: Json, said: str, url: list[str], *, as_json: bool) -> None:
-    path = f"{_path(name)}/partitions/{number}"
-    page = talk(url, lambda client: client.json("PATCH", path, asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(said)
+def _asked(name: str, number: int, asked: Json, url: list[str]) -> Json:
+    """Return the answer to a request about a partition."""
+    path = f"{path_of(STREAMS, name)}/partitions/{number}"
+    page: Json = talk(url, lambda client: client.json("PATCH", path, asked))
+    return page
 
 
 async def _partitions(client: "Client", name: str) -> list[Json]:
     if name:
-        pages = [await client.json("GET", f"{_path(name)}/partitions")]
+        pages = [await client.json("GET", f"{path_of(STREAMS, name)}/partitions")]
     else:
-        names = [page["name"] for page in await _topics(client)]
-        pages = await read_all(client, [f"{_path(each)}/partitions" for each in names])
+        names = [page["name"] for page in await documents_of(client, STREAMS)]
+        pages = await read_all(client, [f"{path_of(STREAMS, each)}/partitions" for each in names])
     return [
         {"topic": page["documentSelfLink"].split("/")[3], **entry}
         for page in pages
         for entry in page["partitions"]
     ]
-
-
-def _path(name: str) -> str:
-    from urllib.parse import quote
-
-    return f"{STREAMS}/{quote(name, safe='')}"
 
 
 def _shown(figure: int | None) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import typer
 
 from docstore.cli.completing import members, words
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, CommandFailed, Urls, show, talk, tell
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -71,10 +71,7 @@ def log_level(
     asked = {"kind": "LogLevelRequest", "level": level}
     at = talk(url, lambda client: _url_of(client, node)) if node else url[0]
     page = talk([at], lambda client: client.json("PATCH", "/core/management", asked))
-    if as_json:
-        show(page)
-    else:
-        typer.echo(f"{page['id']} logs {page['level']} and above")
+    tell(page, f"{page['id']} logs {page['level']} and above", as_json)
 
 
 def line(step: dict[str, Any]) -> str:

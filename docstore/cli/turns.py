@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from docstore.cli.terminal import CommandFailed
+from docstore.cli.terminal import CommandFailed, path_of
 from docstore.client import RequestFailed
 from docstore.ownership.proof import lapse_s
 from docstore.sessions.holder import WINDOW
@@ -23,12 +23,8 @@ Json = dict[str, Any]
 
 async def read(client: "Client", scope: str, name: str) -> Json:
     """Return the document of a lock or an election. scope: locks or elections."""
-    page: Json = await client.json("GET", link_of(scope, name))
+    page: Json = await client.json("GET", path_of(f"/core/{scope}", name))
     return page
-
-
-def link_of(scope: str, name: str) -> str:
-    return f"/core/{scope}/{quote(name, safe='')}"
 
 
 async def end(client: "Client", scope: str, name: str, *, now: bool) -> tuple[str, str]:
@@ -64,7 +60,7 @@ async def transfer(client: "Client", name: str, to: str, *, now: bool) -> tuple[
         await _wait_until_known(client, holder["lease"])
     asked = {"kind": "TransferRequest", "candidate": holder["candidate"], "token": page["token"]}
     try:
-        await client.json("PATCH", link_of("elections", name), asked | {"to": to})
+        await client.json("PATCH", path_of("/core/elections", name), asked | {"to": to})
     except RequestFailed as error:
         if error.code not in ("not-holder", "other-token", "not-queued"):
             raise
