@@ -47,7 +47,6 @@ ROWS = [
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench", __doc__, f"{datetime.now(UTC):%Y-%m-%dT%H%M}")
     parser.add_argument("--short", action="store_true", help="one quick round, two kills")
     parser.add_argument("--rounds", type=int)
@@ -93,11 +92,6 @@ async def run(options: argparse.Namespace) -> bool:
     return not report.has_errors()
 
 
-def main() -> int:
-    """Run, and return an exit code."""
-    options = arguments()
-    return alone.exit_code(lambda: run(options))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = arguments()
+    sys.exit(alone.exit_code(lambda: run(asked)))

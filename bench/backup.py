@@ -91,7 +91,6 @@ class Backups(alone.Rows):
 
 
 async def measure(backups: Backups, count: int) -> None:
-    """Take every row in turn."""
     await backups.load(count, "d")
     chain = str(backups.directory / "chain")
     await backups.create("create", "chain")
@@ -109,7 +108,6 @@ async def measure(backups: Backups, count: int) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.backup", __doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--seconds", type=int, default=5, help="per row")
@@ -117,7 +115,6 @@ def arguments() -> argparse.Namespace:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure as asked; return the figures."""
     wrk = machine.require("wrk", "wrk")
     os.environ.pop("DOCSTORE_URL", None)
     with machine.scratch(options.dir) as scratch:
@@ -128,10 +125,5 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         return backups.figures
 
 
-def main() -> int:
-    """Measure, and return an exit code."""
-    return alone.outcome(run, arguments())
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(alone.outcome(run, arguments()))

@@ -153,7 +153,6 @@ async def measure(
 
 
 def main() -> int:
-    """Run."""
     parser = argparse.ArgumentParser(prog="python -m bench.calls", description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each kind of work")
     parser.add_argument("--top", type=int, default=12, help="functions that are shown")

@@ -6,7 +6,6 @@ context manager and the scratch directory goes away only after it.
 
 import abc
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Sequence
@@ -16,11 +15,12 @@ from typing import Self
 
 import aiohttp
 
+from bench import machine
+
 START_LIMIT_S = 60.0
 POLL_S = 0.005
 # One attempt of an impatient client to write to a cluster that has just lost a member.
 ATTEMPT_LIMIT = aiohttp.ClientTimeout(total=1.0)
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Failed(RuntimeError):
@@ -70,16 +70,12 @@ class Member:
     def rss_mib(self) -> float:
         """Return resident memory in MiB."""
         assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text("utf-8")
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) / 1024
+        return machine.rss_mib(self.process.pid)
 
     def cpu_s(self) -> float:
-        """Return processor time used so far, user and system, in seconds."""
+        """Return processor time used so far, in seconds."""
         assert self.process is not None
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / TICKS_PER_S
+        return machine.cpu_s(self.process.pid)
 
 
 @dataclass

@@ -107,7 +107,6 @@ class Measured(alone.Rows):
         super().__init__()
 
     async def rows(self) -> None:
-        """Take every row in turn."""
         await self._loads("alone")
         before_mib = self._node.rss_mib()
         held = Connections(self._node)
@@ -144,14 +143,12 @@ class Measured(alone.Rows):
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.connections", __doc__)
     parser.add_argument("--seconds", type=int, default=6, help="per row")
     return parser.parse_args()
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure as asked; return the figures."""
     wrk = machine.require("wrk", "wrk")
     with machine.scratch(options.dir) as scratch:
         ports = machine.free_ports(3)
@@ -162,7 +159,6 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, and return an exit code."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # Ours; nodes see to theirs.
     return alone.outcome(run, arguments())

@@ -23,7 +23,6 @@ def tails(seed: int) -> list[str]:
 
 
 def value(number: int, tail: str) -> str:
-    """Return one document."""
     text = f"{_HEAD}{number:0{NUMBER_DIGITS}}{tail}"
     assert len(text) == VALUE_BYTES
     return text

@@ -56,7 +56,6 @@ class Caller(asyncio.Protocol):
         return await self._answer
 
     def answered(self, *, is_fine: bool) -> None:
-        """Note one answer."""
         self._missing -= 1
         self._is_fine &= is_fine
         if self._missing <= 0 and self._answer is not None and not self._answer.done():

@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 
 from bench import alone, machine, postgres
-from bench.cluster import TICKS_PER_S, Failed
+from bench.cluster import Failed
 from bench.docstores import Docstores
 from bench.load import Load, Wrk
 
@@ -181,7 +181,7 @@ class _WithScanners:
                 fields = path.read_text("utf-8").rpartition(")")[2].split()
                 if int(fields[1]) in self.nodes or int(path.parent.name) in self.nodes:
                     ticks += int(fields[11]) + int(fields[12])
-        return ticks / TICKS_PER_S
+        return ticks / machine.TICKS_PER_S
 
 
 async def writes(cluster: Docstores, wrk: Wrk, figures: dict[str, Any], options: Any) -> None:
@@ -230,7 +230,6 @@ def _ratios(plain: Load, load: Load) -> tuple[float, float]:
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.indexes", __doc__)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200, help="per row")
@@ -244,7 +243,6 @@ def arguments() -> argparse.Namespace:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure as asked; return the figures."""
     wrk = machine.require("wrk", "wrk")
     os.environ.pop("DOCSTORE_URL", None)
     figures: dict[str, Any] = {}

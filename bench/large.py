@@ -98,7 +98,6 @@ class Large(alone.Rows):
 
 
 async def measure(large: Large, count: int) -> None:
-    """Take every row in turn."""
     cluster = large.cluster
     await large.load(WARM, "few")
     await large.put("put_of_few", large.links)
@@ -115,7 +114,6 @@ def _sample(seed: str, links: Sequence[str]) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.large", __doc__)
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=int, default=8, help="per row")
@@ -123,7 +121,6 @@ def arguments() -> argparse.Namespace:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure as asked; return the figures."""
     wrk = machine.require("wrk", "wrk")
     with machine.scratch(options.dir) as scratch:
         cluster = Docstores(machine.free_ports(3), scratch / "large", 100, 0)
@@ -133,10 +130,5 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         return large.figures
 
 
-def main() -> int:
-    """Measure, and return an exit code."""
-    return alone.outcome(run, arguments())
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(alone.outcome(run, arguments()))

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from docstore.client.local import CLAIM, claim_ports
 
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
 _claims: list[socket.socket] = []
 
 
@@ -126,6 +128,20 @@ def box() -> dict[str, object]:
         "kernel": platform.release(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
+
+
+def rss_mib(pid: int) -> float:
+    """Return the memory of a process that is in use."""
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has used, user and system."""
+    stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / TICKS_PER_S
 
 
 def _text(path: str) -> str:

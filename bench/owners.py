@@ -229,7 +229,6 @@ ROWS = [
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.owners", __doc__, "owners")
     parser.add_argument("--short", action="store_true", help="one quick round")
     parser.add_argument("--alone", action="store_true", help="without etcd")
@@ -254,11 +253,6 @@ async def measure(options: argparse.Namespace) -> bool:
     return report.is_met()
 
 
-def main() -> int:
-    """Run, and return an exit code."""
-    options = arguments()
-    return alone.exit_code(lambda: measure(options))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = arguments()
+    sys.exit(alone.exit_code(lambda: measure(asked)))

@@ -266,7 +266,6 @@ async def compression(run: Run) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = alone.parser("bench.streams", __doc__, "streams")
     parser.add_argument("--short", action="store_true", help="one quick round, five kills")
     parser.add_argument("--rounds", type=int)
@@ -318,11 +317,6 @@ async def measure(options: argparse.Namespace) -> bool:
     return report.is_met()
 
 
-def main() -> int:
-    """Run, and return an exit code."""
-    options = arguments()
-    return alone.exit_code(lambda: measure(options))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = arguments()
+    sys.exit(alone.exit_code(lambda: measure(asked)))

@@ -10,11 +10,10 @@ import statistics
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from bench import alone, documents, machine
-from bench.cluster import TICKS_PER_S, Failed, Target
+from bench.cluster import Failed, Target
 from bench.load import Wrk
 from docstore.client import Client, LocalCluster
 from docstore.runtime.tls.authority import make_authority, make_certificate
@@ -28,9 +27,8 @@ class Group(LocalCluster):
 
     def cpu_s(self) -> float:
         """Return it, user and system, in seconds."""
-        pids = [node.process.pid for node in self.nodes if node.process is not None]
-        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-        return sum(int(ticks) for stat in stats for ticks in stat[11:13]) / TICKS_PER_S
+        running = [node.process.pid for node in self.nodes if node.process is not None]
+        return sum(map(machine.cpu_s, running))
 
     async def prepare(self) -> None:
         """Store what is read and replaced."""
@@ -90,7 +88,6 @@ async def rounds(groups: Sequence[Group], wrk: Wrk, options: argparse.Namespace)
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure as asked; return the figures."""
     wrk = machine.require("wrk", "wrk")
     with machine.scratch(options.dir) as scratch, ExitStack() as stack:
         certs = scratch / "certs"
@@ -103,7 +100,6 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, and return an exit code."""
     parser = alone.parser("bench.tls", __doc__)
     parser.add_argument("--seconds", type=int, default=4, help="per row")
     parser.add_argument("--rounds", type=int, default=2)

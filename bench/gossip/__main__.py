@@ -36,7 +36,6 @@ SHORT = ("B1", "B2", "B3", "B4", "B5", "B10", "B14")
 
 
 def arguments() -> argparse.Namespace:
-    """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.gossip", description=__doc__)
     parser.add_argument("--short", action="store_true", help="a minute, for every change")
     parser.add_argument("--only", default="", help="B1,B5,...; `real` for the processes")

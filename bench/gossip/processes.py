@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 from statistics import mean, median
 
+from bench import machine
 from bench.gossip.figure import Figure
 
 SCRIPT = Path(__file__).parent / "member.py"
 ROOT = Path(__file__).parent.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "docstore-bench"
 POLL_S = 0.01
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def kinship_python() -> str | None:
@@ -68,14 +68,11 @@ class Process:
 
     def cpu_s(self) -> float:
         """Return the processor time used so far."""
-        parts = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(parts[11]) + int(parts[12])) / TICKS
+        return machine.cpu_s(self.popen.pid)
 
     def rss_mib(self) -> float:
         """Return the memory in use."""
-        text = Path(f"/proc/{self.popen.pid}/status").read_text()
-        kib = next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1]
-        return int(kib) / 1024
+        return machine.rss_mib(self.popen.pid)
 
 
 def _read(descriptor: int) -> bytes:

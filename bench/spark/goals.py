@@ -38,7 +38,6 @@ class Goals:
 
     @property
     def met(self) -> bool:
-        """Say whether all are met."""
         return all(row["met"] for row in self.rows)
 
 

@@ -6,14 +6,15 @@ The latter is scenarios A3 and A14.
 import json
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
 
+from bench import machine
 from bench.spark import rivals
 from bench.spark.goals import Goals, Side, once, took
-from bench.spark.memory import memory_mb, workers_mb
 from bench.spark.stage import FACTORY, group
 from bench.spark.tuples import TupleSource
 from docstore import pipeline
@@ -36,12 +37,12 @@ def scans(spark: Any, goals: Goals, documents: int, directory: Path) -> None:
         url = cluster.urls[0]
         node = cluster.nodes[0].process
         assert node is not None
-        before_mb = memory_mb(node.pid)
+        before_mb = machine.rss_mib(node.pid)
         full = pipeline.read(spark, url, FACTORY, partitions=2)
         first_s = once(lambda: read(full))  # With Spark's own first steps.
         ours = Side("full scan", took(lambda: read(full)), documents)
-        goals.note("G14", "node's growth during a scan, MB", memory_mb(node.pid) - before_mb, 150,
-                   least=False)  # fmt: skip
+        growth_mb = machine.rss_mib(node.pid) - before_mb
+        goals.note("G14", "node's growth during a scan, MB", growth_mb, 150, least=False)
         goals.note("G13", "a Python worker of Spark's, MB", workers_mb(), 256, least=False)
         elsewhere(spark, goals, ours, directory, f"{documents / first_s:,.0f}/s at first")
         narrow = pipeline.read(spark, url, FACTORY, partitions=2,
@@ -144,6 +145,16 @@ def shapes(spark: Any, goals: Goals, documents: int) -> None:
         goals.note("A14", "rows that nodes read for LIMIT 10", after - before, 20_000, least=False)
         goals.note("A14", "rows they read a second later and after", rows_read(url) - after, 0,
                    least=False)  # fmt: skip
+
+
+def workers_mb() -> float:
+    """Return the memory of the largest Python worker that Spark runs for us."""
+    largest = 0.0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # The process has ended.
+            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                largest = max(largest, machine.rss_mib(int(entry.name)))
+    return largest
 
 
 def rows_read(url: str) -> int:
