@@ -39,8 +39,7 @@ def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
         case Prune(numbers):
             connection.executemany(tables.PRUNE, [(n,) for n in numbers])
         case SaveCursor(disk, configuration, n):
-            columns = packing.columns_of_cursor(disk, configuration, n)
-            connection.execute(tables.SAVE_CURSOR, columns)
+            connection.execute(tables.SAVE_CURSOR, packing.sealed((disk, configuration, n)))
         case _:
             assert_never(wanted)
 
@@ -67,9 +66,9 @@ def recovered(
     """Return the last arrival number, the links in conflict, and the cursors (None: damaged)."""
     (arrived,) = connection.execute(tables.ARRIVED).fetchone()
     (in_conflict,) = connection.execute(tables.IN_CONFLICT).fetchone()
-    found = [packing.cursor_of(columns) for columns in connection.execute(tables.CURSORS)]
-    known = [each for each in found if each is not None]
-    return arrived or 0, in_conflict, dict(known) if len(known) == len(found) else None
+    found = [packing.line_of(SaveCursor, line) for line in connection.execute(tables.CURSORS)]
+    known = {each.disk: (each.configuration, each.n) for each in found if each is not None}
+    return arrived or 0, in_conflict, None if None in found else known
 
 
 def _rows(lines: Iterable[tuple[object, ...]]) -> list[Row] | None:

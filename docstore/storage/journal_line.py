@@ -11,7 +11,7 @@ from typing import NamedTuple
 from docstore.errors import StoreDamaged
 from docstore.storage import tables
 from docstore.storage.journal import KEY_BYTES, START, Position
-from docstore.storage.packing import checksum
+from docstore.storage.packing import line_of, sealed
 
 _UPDATE = tables.UPDATE_JOURNAL  # Tests replace this.
 
@@ -37,17 +37,16 @@ def create(connection: sqlite3.Connection) -> None:
     """Insert the line of a new file, at the position before the first entry."""
     (key,) = connection.execute(f"SELECT randomblob({KEY_BYTES})").fetchone()
     line = JournalLine(key, *START, alone=1)
-    connection.execute(tables.INSERT_JOURNAL, (*line, checksum(tuple(line)), 0))
+    connection.execute(tables.INSERT_JOURNAL, (*sealed(line), 0))
 
 
 def read(connection: sqlite3.Connection) -> JournalLine:
     """Return the line. Raises StoreDamaged."""
     lines = connection.execute(tables.JOURNAL).fetchall()
-    if len(lines) == 1:
-        *fields, found, _ = lines[0]
-        if found == checksum(tuple(fields)):
-            return JournalLine(*fields)
-    raise StoreDamaged("the tables' position in the journal is damaged")
+    line = line_of(JournalLine, lines[0][:-1]) if len(lines) == 1 else None
+    if line is None:
+        raise StoreDamaged("the tables' position in the journal is damaged")
+    return line
 
 
 def write(connection: sqlite3.Connection, line: JournalLine) -> None:
@@ -57,4 +56,4 @@ def write(connection: sqlite3.Connection, line: JournalLine) -> None:
     Then the transactions before it, which this one must make durable, would not be synced either
     (seed 7003).
     """
-    connection.execute(_UPDATE, (*line, checksum(tuple(line))))
+    connection.execute(_UPDATE, sealed(line))

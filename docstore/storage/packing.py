@@ -6,12 +6,15 @@ bit. It guards against bad disks, not against attackers.
 
 import struct
 import zlib
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar, cast
 
 import msgpack
 
-from docstore.model.document import Row
+from docstore.model.document import Ballots, Row
 from docstore.storage.store import SlotRecord, Status
+
+T = TypeVar("T")
 
 _HEAD = struct.Struct(">5qB6I")
 
@@ -44,24 +47,16 @@ def row_of(columns: tuple[object, ...]) -> Row | None:
 
 
 def columns_of(record: SlotRecord) -> tuple[object, ...]:
-    ballots = [(*ballot, first) for ballot, first in record.ballots]
-    fields = (
-        record.slot,
-        *record.promised,
-        *record.adopted,
-        msgpack.packb(ballots),
-        record.kept,
-        record.floor,
-        record.decided,
-        record.status.value,
-    )
-    return (*fields, checksum(fields))
+    return sealed((
+        record.slot, *record.promised, *record.adopted, ballots_packed(record.ballots),
+        record.kept, record.floor, record.decided, record.status.value,
+    ))  # fmt: skip
 
 
 def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
     """Return the record of these columns, None if it is damaged."""
-    *fields, found = columns
-    if checksum(tuple(fields)) != found:
+    fields = opened(columns)
+    if fields is None:
         return None
     # The checksum vouches for the types as well.
     slot, epoch, owner, adopted_epoch, adopted_owner, ballots, kept, floor, decided, status = cast(
@@ -71,7 +66,7 @@ def record_of(columns: tuple[object, ...]) -> SlotRecord | None:
         slot=slot,
         promised=(epoch, owner),
         adopted=(adopted_epoch, adopted_owner),
-        ballots=tuple(((of, by), first) for of, by, first in msgpack.unpackb(ballots)),
+        ballots=ballots_unpacked(ballots),
         kept=kept,
         floor=floor,
         decided=decided,
@@ -89,27 +84,6 @@ class NodeLine(NamedTuple):
     schema: int
     """CRC-32 of the definitions of all tables, as the creation of the file left them."""
 
-    def columns(self) -> tuple[object, ...]:
-        return (*self, checksum(tuple(self)))
-
-    @classmethod
-    def of(cls, columns: tuple[object, ...]) -> "NodeLine | None":
-        """Return the line of these columns, None if it is damaged."""
-        *fields, found = columns
-        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
-
-
-def cursor_of(columns: tuple[object, ...]) -> tuple[str, tuple[int, int]] | None:
-    """Return disk -> (configuration, n) of these columns, None if it is damaged."""
-    disk, configuration, n, found = columns
-    if checksum((disk, configuration, n)) != found:
-        return None
-    return cast("str", disk), (cast("int", configuration), cast("int", n))
-
-
-def columns_of_cursor(disk: str, configuration: int, n: int) -> tuple[object, ...]:
-    return (disk, configuration, n, checksum((disk, configuration, n)))
-
 
 SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
 """Query for the definitions of a file's tables."""
@@ -118,6 +92,33 @@ SCHEMA = "SELECT sql FROM sqlite_master ORDER BY name"
 def schema_checksum(definitions: list[tuple[str]]) -> int:
     """Return the checksum of the table definitions, as SCHEMA selects them."""
     return checksum(tuple(definitions))
+
+
+def ballots_packed(ballots: Ballots) -> bytes:
+    packed: bytes = msgpack.packb([(*ballot, first) for ballot, first in ballots])
+    return packed
+
+
+def ballots_unpacked(packed: bytes) -> Ballots:
+    return tuple(((epoch, owner), first) for epoch, owner, first in msgpack.unpackb(packed))
+
+
+def sealed(fields: Iterable[object]) -> tuple[object, ...]:
+    """Return the columns of fields: these, and their checksum."""
+    fields = tuple(fields)
+    return (*fields, checksum(fields))
+
+
+def opened(columns: tuple[object, ...]) -> tuple[object, ...] | None:
+    """Return the fields of `sealed` columns, None if one is damaged."""
+    fields = columns[:-1]
+    return fields if checksum(fields) == columns[-1] else None
+
+
+def line_of(kind: Callable[..., T], columns: tuple[object, ...]) -> T | None:
+    """Return a line of some kind from its `sealed` columns, None if one is damaged."""
+    fields = opened(columns)
+    return None if fields is None else kind(*fields)
 
 
 def checksum(fields: tuple[object, ...]) -> int:

@@ -5,9 +5,7 @@ The checksums cover the keys too, as in `packing.py`.
 
 from typing import NamedTuple, cast
 
-import msgpack
-
-from docstore.storage.packing import checksum
+from docstore.storage.packing import ballots_packed, ballots_unpacked, opened, sealed
 from docstore.storage.partitions import PartitionRecord
 from docstore.storage.store import Status
 
@@ -43,15 +41,6 @@ class Tail(NamedTuple):
         """Return a number greater than the key of any batch of this partition."""
         return self.number + 1 << BASE_BITS
 
-    def columns(self) -> tuple[object, ...]:
-        return (*self, checksum(tuple(self)))
-
-    @classmethod
-    def of(cls, columns: tuple[object, ...]) -> "Tail | None":
-        """Return the tail of these columns, None if it is damaged."""
-        *fields, found = columns
-        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
-
 
 def base_of(key: int) -> int:
     """Return the offset at which the batch with this key begins."""
@@ -70,38 +59,19 @@ class FileLine(NamedTuple):
     is_old: int
     schema: int
 
-    def columns(self) -> tuple[object, ...]:
-        return (*self, checksum(tuple(self)))
-
-    @classmethod
-    def of(cls, columns: tuple[object, ...]) -> "FileLine | None":
-        """Return the line of these columns, None if it is damaged."""
-        *fields, found = columns
-        return cls(*fields) if checksum(tuple(fields)) == found else None  # type: ignore[arg-type]
-
 
 def columns_of(number: int, record: PartitionRecord) -> tuple[object, ...]:
-    ballots = [(*ballot, first) for ballot, first in record.ballots]
-    fields = (
-        number,
-        record.name,
-        record.copy,
-        *record.promised,
-        *record.adopted,
-        msgpack.packb(ballots),
-        record.start,
-        record.high,
-        record.producers_at,
-        record.status.value,
-        record.producers,
-    )
-    return (*fields, checksum(fields))
+    return sealed((
+        number, record.name, record.copy, *record.promised, *record.adopted,
+        ballots_packed(record.ballots), record.start, record.high, record.producers_at,
+        record.status.value, record.producers,
+    ))  # fmt: skip
 
 
 def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None:
     """Return (number, record) of these columns, None if it is damaged."""
-    *fields, found = columns
-    if checksum(tuple(fields)) != found:
+    fields = opened(columns)
+    if fields is None:
         return None
     # The checksum vouches for the types as well.
     number, name, copy, epoch, owner, by_epoch, by_owner, ballots, *rest = cast(
@@ -113,7 +83,7 @@ def record_of(columns: tuple[object, ...]) -> tuple[int, PartitionRecord] | None
         copy,
         promised=(epoch, owner),
         adopted=(by_epoch, by_owner),
-        ballots=tuple(((of, by), first) for of, by, first in msgpack.unpackb(ballots)),
+        ballots=ballots_unpacked(ballots),
         start=start,
         high=high,
         producers=producers,

@@ -13,6 +13,7 @@ from typing import assert_never
 from docstore.errors import StoreBroken
 from docstore.model.streams_batch import BatchHeader, header_from, is_of, place_of, verified
 from docstore.storage import partition_tables as tables
+from docstore.storage.packing import line_of
 from docstore.storage.partition_packing import FileLine, Tail, record_of
 from docstore.storage.partitions import (
     At,
@@ -78,7 +79,7 @@ def _tail(connection: sqlite3.Connection, name: str) -> Tail | None:
     if columns is None:
         _insist(connection.execute(tables.NUMBER_BY_TAIL, (name,)).fetchone() is None)
         return None
-    tail = Tail.of(columns)
+    tail = line_of(Tail, columns)
     if tail is None or tail.name != name:
         raise Damaged
     return tail
@@ -210,13 +211,13 @@ def records_of(connection: sqlite3.Connection) -> dict[int, PartitionRecord]:
 
 def tails_of(connection: sqlite3.Connection) -> dict[int, Tail]:
     """Return number -> tail of all partitions whose tail is not damaged."""
-    found = (Tail.of(columns) for columns in connection.execute(tables.TAILS))
+    found = (line_of(Tail, columns) for columns in connection.execute(tables.TAILS))
     return {tail.number: tail for tail in found if tail is not None}
 
 
 def file_line(connection: sqlite3.Connection) -> FileLine:
     """Return the line of a file of this version. Raises StoreBroken if it is damaged."""
-    line = FileLine.of(connection.execute(tables.FILE).fetchone())
+    line = line_of(FileLine, connection.execute(tables.FILE).fetchone())
     if line is None:
         raise StoreBroken("the header row of the file of streams is damaged: restore it")
     return line

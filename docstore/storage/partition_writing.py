@@ -19,7 +19,7 @@ from typing import assert_never
 from docstore.model.streams_batch import head_of, header_from, is_of, place_of
 from docstore.storage import migrations
 from docstore.storage import partition_tables as tables
-from docstore.storage.packing import SCHEMA, schema_checksum
+from docstore.storage.packing import SCHEMA, schema_checksum, sealed
 from docstore.storage.partition_packing import NUMBER_MAX, FileLine, Tail, base_of, columns_of
 from docstore.storage.partition_reading import (
     Damaged,
@@ -88,7 +88,7 @@ class PartitionWriter:
                     execute(statement)
                 schema = schema_checksum(execute(SCHEMA).fetchall())
                 line = self.line._replace(schema=schema)
-                execute(tables.INSERT_FILE, line.columns())
+                execute(tables.INSERT_FILE, sealed(line))
             else:
                 migrations.migrate(self._connection, migrations.STREAMS)
                 line = file_line(self._connection)
@@ -99,7 +99,7 @@ class PartitionWriter:
             is_old = bool(line.is_old) or line.boot < (boots or 0) or is_lost
             boot = max(line.boot, boots or 0) + 1
             self.line = line._replace(boot=boot, is_old=int(is_old and bool(records)))
-            execute(tables.UPDATE_FILE, self.line.columns())
+            execute(tables.UPDATE_FILE, sealed(self.line))
         for number, record in records.items():
             # A partition with a damaged tail is faulty, and is erased before any other write.
             self._tails[record.name] = tails.get(number) or Tail(number, record.name)
@@ -116,7 +116,7 @@ class PartitionWriter:
             old = {name: copy for name, copy in self._old.items() if commit.copy_of(name) == copy}
             line = self.line._replace(is_old=int(bool(old)))
             if line != self.line:
-                self._connection.execute(tables.UPDATE_FILE, line.columns())
+                self._connection.execute(tables.UPDATE_FILE, sealed(line))
         commit.apply_to(self._tails, self._copies)
         self._old, self.line = old, line
         self._pages += commit.pages
@@ -175,7 +175,7 @@ class _Commit:
                     assert_never(write)
         self._insert_batches()
         tails = [tail for tail in self._tails.values() if tail is not None]
-        insert(self._connection, tables.SAVE_TAIL, sorted(tail.columns() for tail in tails))
+        insert(self._connection, tables.SAVE_TAIL, sorted(map(sealed, tails)))
         records = [record for record in self._records.values() if record is not None]
         lines = sorted(columns_of(self._tail(record.name).number, record) for record in records)
         insert(self._connection, tables.SAVE_PARTITION, lines)

@@ -56,11 +56,11 @@ class Writer:
                 journal_line.create(self._connection)
                 schema = packing.schema_checksum(execute(packing.SCHEMA).fetchall())
                 line = packing.NodeLine(migrations.DOCUMENTS.format, store_id, 1, None, schema)
-                execute(tables.INSERT_NODE, line.columns())
+                execute(tables.INSERT_NODE, packing.sealed(line))
             else:
                 migrations.migrate(self._connection, migrations.DOCUMENTS)
                 line = node_line(self._connection)
-                execute(tables.UPDATE_NODE, line._replace(boot=line.boot + 1).columns())
+                execute(tables.UPDATE_NODE, packing.sealed(line._replace(boot=line.boot + 1)))
 
     def commit(self, writes: Sequence[store.Write]) -> None:
         """Apply `writes` or none. Raises DiskFull; StoreBroken when the result is unknown."""
@@ -85,7 +85,7 @@ class Writer:
             journal_line.write(self._connection, to)
             if boot:
                 line = node_line(self._connection)._replace(boot=boot)
-                self._connection.execute(tables.UPDATE_NODE, line.columns())
+                self._connection.execute(tables.UPDATE_NODE, packing.sealed(line))
 
     def _copy_back_if_due(self) -> None:
         with translating():
@@ -133,7 +133,7 @@ class _Batch:
                     self._connection.execute(tables.ERASE_CURRENT, (slot,))
                 case store.SaveConfiguration(configuration):
                     line = node_line(self._connection)._replace(configuration=configuration)
-                    self._connection.execute(tables.UPDATE_NODE, line.columns())
+                    self._connection.execute(tables.UPDATE_NODE, packing.sealed(line))
                 case _:
                     branching.write(self._connection, write)
         self._insert_rows()
@@ -195,7 +195,7 @@ def _take(records: _Records, record: store.SlotRecord) -> None:  # Tests replace
 
 def node_line(connection: sqlite3.Connection) -> packing.NodeLine:
     """Return the line of the node. Raises StoreBroken if it is damaged."""
-    line = packing.NodeLine.of(connection.execute(tables.NODE).fetchone())
+    line = packing.line_of(packing.NodeLine, connection.execute(tables.NODE).fetchone())
     if line is None:
         raise StoreBroken("the line of the node is damaged")
     return line

@@ -26,6 +26,7 @@ from docstore.model.document import Ballot, Ballots, Row, ballot_added
 from docstore.reads.blocks import BadBackup, Block, Branch, LogChunk
 from docstore.storage import tables
 from docstore.storage.database_threads import configure
+from docstore.storage.packing import sealed
 from docstore.storage.replication_log import Arrive, BranchStatus
 from docstore.storage.store import Append, SaveSlot, SlotRecord, Write
 from docstore.storage.transactions import transaction, translating
@@ -186,7 +187,7 @@ def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell)
         writer.commit(list(group.finish(chain[-1], ballot)))
         with transaction(connection):
             never_started = node_line(connection)._replace(boot=0)
-            connection.execute(tables.UPDATE_NODE, never_started.columns())
+            connection.execute(tables.UPDATE_NODE, sealed(never_started))
         writer.copy_back("TRUNCATE")
     return rows + group.branches
 
