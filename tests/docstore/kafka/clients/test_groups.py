@@ -70,9 +70,20 @@ class Feed:
 def test_a_member_takes_over_and_another_resumes(
     group: LocalCluster, bootstrap: str, client: str, tmp_path: Path
 ) -> None:
+    _take_over(group, bootstrap, (client, client), tmp_path)
+
+
+@pytest.mark.thorough
+def test_a_member_of_another_library_takes_over_and_the_first_resumes(
+    group: LocalCluster, bootstrap: str, tmp_path: Path
+) -> None:
+    _take_over(group, bootstrap, ("aiokafka", "confluent"), tmp_path)
+
+
+def _take_over(group: LocalCluster, bootstrap: str, clients: tuple[str, str], folder: Path) -> None:
     topic = created(group, partitions=PARTITIONS)
-    feed, words = Feed(bootstrap, topic), (client, bootstrap, topic, tmp_path)
-    with member(*words) as first, member(*words) as second:
+    feed, words = Feed(bootstrap, topic), (bootstrap, topic, folder)
+    with member(clients[0], *words) as first, member(clients[1], *words) as second:
 
         def is_shared() -> bool:
             since = feed.next
@@ -91,7 +102,7 @@ def test_a_member_takes_over_and_another_resumes(
         seen = first.seen() + second.seen()
     resumed = feed.next
     feed.round()
-    with member(*words) as third:
+    with member(clients[0], *words) as third:
         until(lambda: third.partitions(resumed) == ALL)
         assert len(third.seen()) == PARTITIONS
         seen += third.seen()
