@@ -107,7 +107,7 @@ class GroupOffsets:
                     "kind": "CommitRequest",
                     "generation": max(0, asked.generation_id_or_member_epoch),
                     "member": asked.member_id,
-                    "offset": each.committed_offset,
+                    "offset": max(NOTHING, each.committed_offset),
                     "recordEpoch": max(0, getattr(each, "committed_leader_epoch", 0)),
                     "metadata": each.committed_metadata or "",
                 }
@@ -151,27 +151,26 @@ class GroupOffsets:
     async def _write_one(self, link: str, commit: Commit, token: int) -> Answer:
         """Commit an offset, after a claim if this is the first commit under the token.
 
-        Kafka lets a member commit a smaller offset than before. Under one token, docstore lets
-        offsets only grow, so that a delayed repetition changes nothing. So a smaller one is set on
-        the condition that the offset did not change since the attempt.
+        Kafka lets a member commit a smaller offset than before, the same one with other metadata,
+        and one below 0, which is none. Under one token, docstore lets offsets only grow, so that a
+        delayed repetition changes nothing. So these are set on the condition that the offset did
+        not change since the attempt.
         """
         offset, said = offset_link(link, commit.partition), commit.state | {"token": token}
-        answer = await self._offsets.change(link, offset, said, TIMEOUT_S)
+        claim = claim_of(said, commit.incarnation)
+        attempt = claim if said["offset"] == NOTHING else said
+        answer = await self._offsets.change(link, offset, attempt, TIMEOUT_S)
         if answer.code == "not-claimed":
-            claim = claim_of(said, commit.incarnation)
             answer = await self._offsets.change(link, offset, claim, TIMEOUT_S)
             if answer.is_success:
                 answer = await self._offsets.change(link, offset, said, TIMEOUT_S)
         if not answer.is_success or answer.row is None:
             return answer
         state = json.load(answer.row.state)
-        if state["offset"] <= said["offset"]:
+        wanted = {name: said[name] for name in ("offset", "metadata")}
+        if state | wanted == state:
             return answer
-        back = {
-            "kind": "ResetRequest",
-            "offset": said["offset"],
-            INCARNATION: state[INCARNATION],
-        }
+        back = {"kind": "ResetRequest", **wanted, INCARNATION: state[INCARNATION]}
         unchanged = Conditions(match=[list(tag_of(answer.row, LINEARIZABLE))])
         return await self._offsets.change(link, offset, back, TIMEOUT_S, unchanged)
 
@@ -294,9 +293,8 @@ def _fault_of(call: Call, topic: Topic | None, place: Place, asked: Fields) -> E
         return ErrorCode.topic_authorization_failed
     if topic is None or not 0 <= place[1] < topic.partitions:
         return ErrorCode.unknown_topic_or_partition
-    if len(asked.committed_metadata or "") > METADATA_MAX:
-        return ErrorCode.offset_metadata_too_large
-    return ErrorCode.none if asked.committed_offset >= 0 else ErrorCode.invalid_request
+    is_long = len(asked.committed_metadata or "") > METADATA_MAX
+    return ErrorCode.offset_metadata_too_large if is_long else ErrorCode.none
 
 
 def _entry(place: Place, state: State | None, code: ErrorCode, call: Call) -> Fields:

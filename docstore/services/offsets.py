@@ -74,7 +74,8 @@ class OffsetService:
         kind, named = fields.text("kind"), fields.text(INCARNATION, default="")
         if kind == "ResetRequest":
             offset = fields.whole("offset", NOTHING, NUMBER_MAX)
-            after = state | {"offset": offset, INCARNATION: named}
+            metadata = _metadata(fields, state["metadata"])
+            after = state | {"offset": offset, "metadata": metadata, INCARNATION: named}
             fields.end()
             return None if after == state else after
         offset, end = NOTHING, NUMBER_MAX
@@ -87,12 +88,7 @@ class OffsetService:
             said["offset"] = offset = fields.whole("offset", 0, NUMBER_MAX)
             end = fields.whole("end", 0, NUMBER_MAX, default=end)
             said["recordEpoch"] = fields.whole("recordEpoch", 0, NUMBER_MAX, default=0)
-            said["metadata"] = fields.text("metadata", default="")
-            if len(str(said["metadata"])) > METADATA_MAX:
-                raise Refusal(
-                    f"`metadata` must have at most {METADATA_MAX} characters",
-                    status=400,
-                )
+            said["metadata"] = _metadata(fields, "")
         elif kind != "ClaimRequest":
             raise Refusal(
                 f"`kind` must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}",
@@ -104,6 +100,13 @@ class OffsetService:
         if offset > end:
             raise Refusal(out_of_range(offset, 0, end), status=416, code=OUT_OF_RANGE)
         return base if found is None and base != state else found
+
+
+def _metadata(fields: Fields, default: str) -> str:
+    metadata = fields.text("metadata", default=default)
+    if len(metadata) > METADATA_MAX:
+        raise Refusal(f"`metadata` must have at most {METADATA_MAX} characters", status=400)
+    return metadata
 
 
 def out_of_range(offset: int, start: int, end: int) -> str:
