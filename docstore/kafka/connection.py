@@ -22,6 +22,7 @@ from docstore.http.unacknowledged import acknowledged
 from docstore.kafka.decoding import Malformed
 from docstore.kafka.dispatch import HEAD_BYTES, Dispatch, Unfinished
 from docstore.kafka.encoding import Pieces
+from docstore.kafka.produce import PRODUCE
 from docstore.kafka.sasl import Login
 from docstore.model.limits import Limits
 
@@ -37,6 +38,7 @@ HELD_BYTES_MAX = 256 << 20
 IDLE_S = 600.0
 """Seconds without a request after which a connection is closed, as by Kafka's default."""
 LENGTH_BYTES = 4
+PRODUCE_KEY = PRODUCE.to_bytes(2, "big")
 
 log = structlog.get_logger("docstore.kafka")
 
@@ -86,10 +88,9 @@ class Connection(asyncio.Protocol):
         self._more = asyncio.Event()
         self._waiting_bytes = 0
         self._answers: deque[_Answer] = deque()
-        self._answers_bytes = 0
         self._serving: asyncio.Task[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._is_choked = self._is_paused = self._leaves = False
+        self._is_choked = self._is_paused = self._leaves = self._is_cancellable = False
         self._why = ""
         self._received = self._written = self._served = 0
         self._since = time.monotonic()
@@ -112,14 +113,15 @@ class Connection(asyncio.Protocol):
         return self._wire is not None and self._wire.get_extra_info("ssl_object") is not None
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Cancel the request that is served, as its client cannot read the answer."""
+        """Cancel the request that is served; but records are served, as acks=0 needs no answer."""
         self._wire = None
-        if self._serving is not None:
-            self._serving.cancel()
-        self._frames.clear()
         self._answers.clear()
-        self._buffer.clear()
-        self._waiting_bytes = self._answers_bytes = 0
+        self._is_choked = False
+        if self._serving is None:
+            self._buffer.clear()
+        elif self._is_cancellable:
+            self._serving.cancel()
+        self._make_room()
         self._account()
         self._closed(self, self._why)
 
@@ -147,7 +149,7 @@ class Connection(asyncio.Protocol):
 
     def _account(self) -> None:
         """Count the bytes that this connection holds among those of all."""
-        own = len(self._buffer) + self._waiting_bytes + self._answers_bytes
+        own = len(self._buffer) + self._waiting_bytes + self._answers_bytes()
         self._held.size += own - self._own_held
         self._own_held = own
 
@@ -187,7 +189,7 @@ class Connection(asyncio.Protocol):
     async def _serve(self) -> None:
         """Serve the waiting requests, one after another."""
         try:
-            while self._frames and self._wire is not None:
+            while self._frames:
                 while self._has_no_room():
                     self._room = asyncio.get_running_loop().create_future()
                     await self._room
@@ -195,12 +197,17 @@ class Connection(asyncio.Protocol):
         except Malformed as error:
             self._refuse(str(error))
         except DocstoreError as error:  # For example while the group is not known.
-            log.info("a Kafka client must go to another node", why=str(error))
+            log.info("a Kafka client is disconnected", why=str(error))
             self._refuse("")
         except Exception as error:  # noqa: BLE001 - a fault of one request ends its connection
             self._failed(error)
         finally:
-            self._serving = None
+            self._serving, self._is_cancellable = None, False
+            if self._wire is None and self._frames:  # Cancelled: records may wait.
+                self._serving = asyncio.create_task(self._serve())
+            elif self._wire is None:
+                self._buffer.clear()
+                self._account()
         self._close_if_over()
 
     async def _serve_next(self) -> None:
@@ -210,10 +217,14 @@ class Connection(asyncio.Protocol):
         self._split()
         if not self._frames:
             self._more.clear()
+        self._is_cancellable = not frame.startswith(PRODUCE_KEY)
+        if self._wire is None and self._is_cancellable:
+            return
         result = await self._dispatch.serve(frame, self.address, self._login, self._more)
+        self._is_cancellable = False
         self._served += 1
         self._since = time.monotonic()
-        if result is None:
+        if result is None or self._wire is None:
             self._account()
             return
         answer = _Answer(len(frame))
@@ -224,14 +235,16 @@ class Connection(asyncio.Protocol):
             answer.pieces = result
             answer.request_bytes = sum(map(len, result))
         self._answers.append(answer)
-        self._answers_bytes += answer.request_bytes
         self._flush()
+
+    def _answers_bytes(self) -> int:
+        return sum(each.request_bytes for each in self._answers)
 
     def _has_no_room(self) -> bool:
         return (
             self._is_choked
             or len(self._answers) >= UNANSWERED_MAX
-            or self._answers_bytes >= WAITING_BYTES_MAX
+            or self._answers_bytes() >= WAITING_BYTES_MAX
         )
 
     def _make_room(self) -> None:
@@ -247,7 +260,6 @@ class Connection(asyncio.Protocol):
             if answer.pieces is None:
                 break
             self._answers.popleft()
-            self._answers_bytes -= answer.request_bytes
             whole = b"".join(answer.pieces)
             self._written += len(whole)
             self._wire.write(whole)

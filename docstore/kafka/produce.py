@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from docstore.errors import DocstoreError, TooLarge
+from docstore.errors import DocstoreError, TooLarge, Unavailable
 from docstore.http.backend import Backend
 from docstore.http.large import LARGE_BYTES, LargeBodies
 from docstore.kafka.brokers import Brokers
@@ -81,7 +81,11 @@ class ProducePages:
         return Fields(error_code=ErrorCode.none, producer_id=secrets.randbits(63), producer_epoch=0)
 
     async def produce(self, call: Call) -> Result:
-        """Answer Produce once all outcomes are there; return after the batches are submitted."""
+        """Answer Produce once all outcomes are there; return after the batches are submitted.
+
+        Raises Unavailable for a refusal of records without acks: the client is disconnected, since
+        it would go on sending them to this node.
+        """
         request = call.request
         parts = [
             _Part(topic.name, each.index, each.records or b"")
@@ -101,6 +105,8 @@ class ProducePages:
             if part.batch is not None and not part.code
         ]
         if request.acks == 0:
+            if why := next((part.detail for part in parts if part.code), ""):
+                raise Unavailable(f"records without acks are refused: {why}")
             return None
         outcomes: asyncio.Future[list[Outcome]] = asyncio.gather(*submitted)
         return Later(outcomes, lambda found: _answer(parts, found))

@@ -23,6 +23,8 @@ from docstore.streams.requests import NoSuchTopic
 from docstore.streams.topic import PARTITIONS_MAX, Topic, asked_topic, check_name
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+BY_ID_FROM = 6
+"""Version of DeleteTopics from which a client may give the id of a topic and not its name."""
 DEFAULT = -1
 """Value of a number that the client leaves to the node."""
 
@@ -37,8 +39,8 @@ class TopicPages:
     def apis(self) -> Sequence[Api]:
         """Return the keys that these handlers serve."""
         return (
-            Api(CREATE_TOPICS, 2, 6, self.create),
-            Api(DELETE_TOPICS, 1, 5, self.delete),
+            Api(CREATE_TOPICS, 2, 7, self.create),
+            Api(DELETE_TOPICS, 1, 6, self.delete),
             Api(CREATE_PARTITIONS, 0, 3, self.enlarge),
         )
 
@@ -48,7 +50,10 @@ class TopicPages:
 
     async def delete(self, call: Call) -> Fields:
         """Answer DeleteTopics."""
-        topics = [Fields(name=name) for name in call.request.topic_names]
+        if call.version >= BY_ID_FROM:
+            topics = call.request.topics
+        else:
+            topics = [Fields(name=name) for name in call.request.topic_names]
         return Fields(responses=await self._each(call, topics, self._delete))
 
     async def enlarge(self, call: Call) -> Fields:
@@ -112,6 +117,8 @@ class TopicPages:
             raise Refused(ErrorCode.invalid_config, error.detail) from None
 
     async def _delete(self, call: Call, asked: Fields) -> Fields:
+        if asked.name is None:
+            raise Refused(ErrorCode.unknown_topic_id, "topics have no ids: give the topic's name")
         await change(self._backend, call, "DELETE", _link(asked.name), patience_s(call))
         return _result(asked.name)
 
@@ -156,10 +163,14 @@ def _link(name: str) -> str:
 
 
 def _result(
-    name: str, *, code: ErrorCode = ErrorCode.none, detail: str = "", topic: Topic | None = None
+    name: str | None,
+    *,
+    code: ErrorCode = ErrorCode.none,
+    detail: str = "",
+    topic: Topic | None = None,
 ) -> Fields:
     return Fields(
-        name=name, error_code=code, error_message=detail or None,
+        name=name, topic_id=None, error_code=code, error_message=detail or None,
         num_partitions=topic.partitions if topic else -1,
         replication_factor=topic.replication_factor if topic else -1,
         configs=settings_of(topic) if topic else (), topic_config_error_code=0,

@@ -11,20 +11,25 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kio.schema.errors import ErrorCode
 
+from docstore.kafka.connection import UNANSWERED_MAX
 from tests.docstore.http.streams.asking import created, posted, read
 from tests.docstore.kafka.wire import NOW_S, Fields, Wire, connected
 
 PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID, METADATA = 0, 1, 2, 22, 3
 DELETE_RECORDS = 21
 LATEST, EARLIEST = -1, -2
+GZIP = 1
 NO_PRODUCER = (-1, -1, -1)
 
 
 def batch(
-    *values: bytes | None, producer: tuple[int, int, int] = NO_PRODUCER, ms: int = 0
+    *values: bytes | None,
+    producer: tuple[int, int, int] = NO_PRODUCER,
+    ms: int = 0,
+    codec: int = 0,
 ) -> bytes:
     """Return a RecordBatch of records without keys, made now unless `ms` says when."""
-    builder = DefaultRecordBatchBuilder(2, 0, 0, *producer, 1 << 22)
+    builder = DefaultRecordBatchBuilder(2, codec, 0, *producer, 1 << 22)
     for number, value in enumerate(values):
         builder.append(number, ms or time.time_ns() // 1_000_000, None, value, [])
     return bytes(builder.build())
@@ -209,6 +214,28 @@ async def test_requests_without_acks_are_not_answered(wire: Wire, topic: str) ->
     assert [correlation for correlation, _ in answers] == every[1::2]
     [here] = partitions(await wire.ask(FETCH, 11, **wanted(topic, 0)))
     assert len(records(here.records)) == 4
+
+
+async def test_records_without_acks_are_stored_although_the_client_disconnects_at_once(
+    wire: Wire, topic: str, port: int
+) -> None:
+    count = 3 * UNANSWERED_MAX
+    async with connected(port) as other:
+        for _ in range(count):
+            other.send(PRODUCE, 7, **sent(topic, batch(b"a", codec=GZIP), acks=0))
+    async with asyncio.timeout(NOW_S):
+        while partitions(await wire.ask(FETCH, 11, **wanted(topic, 0)))[0].high_watermark < count:
+            pass
+
+
+async def test_a_refusal_of_records_without_acks_ends_the_connection(
+    wire: Wire, topic: str, port: int
+) -> None:
+    wire.send(PRODUCE, 7, **sent(topic, batch(b"a"), b"no batch", acks=0))
+    assert await wire.is_closed()
+    async with connected(port) as other, asyncio.timeout(NOW_S):
+        while partitions(await other.ask(FETCH, 11, **wanted(topic, 0)))[0].high_watermark < 1:
+            pass
 
 
 async def test_a_fetch_waits_for_the_first_record_of_any_partition(

@@ -36,7 +36,7 @@ async def page(http: aiohttp.ClientSession, name: str) -> dict[str, Any]:
         return dict(await answer.json())
 
 
-@pytest.mark.parametrize("version", range(2, 7))
+@pytest.mark.parametrize("version", range(2, 8))
 async def test_a_topic_is_created_as_over_http(
     wire: Wire, http: aiohttp.ClientSession, version: int
 ) -> None:
@@ -101,14 +101,19 @@ async def test_a_topic_gets_more_partitions(
     assert (await page(http, name))["partitionCount"] == 3
 
 
-@pytest.mark.parametrize("version", range(1, 6))
+@pytest.mark.parametrize("version", range(1, 7))
 async def test_a_topic_is_deleted(wire: Wire, http: aiohttp.ClientSession, version: int) -> None:
     name = (await created(http)).rpartition("/")[2]
-    asked = {"topic_names": [name, "absent"], **PATIENCE}
+    codes: dict[str | None, ErrorCode] = {
+        name: ErrorCode.none,
+        "absent": ErrorCode.unknown_topic_or_partition,
+    }
+    asked: dict[str, Any] = {"topic_names": list(codes), **PATIENCE}
+    if version >= 6:
+        codes |= {None: ErrorCode.unknown_topic_id}
+        asked["topics"] = [Fields(name=each, topic_id=None) for each in codes]
     found = await wire.ask(DELETE_TOPICS, version, **asked)
-    assert {each.name: each.error_code for each in found.responses} == {
-        name: ErrorCode.none, "absent": ErrorCode.unknown_topic_or_partition,
-    }  # fmt: skip
+    assert {each.name: each.error_code for each in found.responses} == codes
     assert (await page(http, name))["statusCode"] == 404
 
 
