@@ -133,7 +133,7 @@ def rewritten(
     records = _records_if_readable(header, raw)
     if records is None:
         return Rewritten(header, [], 0, header.end, 0, True, is_changed=False, removed=0)
-    before_us = header.first_us if header.flags & SPARSE else 0
+    before_us = _compacted_us(header)
     kept = [
         (offset, record)
         for offset, record in records
@@ -203,9 +203,15 @@ def joined(one: Rewritten, other: Rewritten, bytes_max: int) -> Rewritten | None
 def cut_out(place: bytes, raw: bytes, header: BatchHeader, first: int, end: int) -> bytes:
     """Return the part of a rewritten batch at the offsets first..end-1, as a batch."""
     kept = [(offset, record) for offset, record in records_of(header, raw) if first <= offset < end]
-    compacted_us = header.first_us if header.flags & SPARSE else 0
-    part = header._replace(base=first, records=end - first, first_us=compacted_us, producer="")
+    part = header._replace(
+        base=first, records=end - first, first_us=_compacted_us(header), producer=""
+    )
     return seal_sparse(place, part, kept)
+
+
+def _compacted_us(header: BatchHeader) -> int:
+    """Return when the tombstones of a batch were compacted, 0 if they were not."""
+    return header.first_us if header.flags & SPARSE else 0
 
 
 def _records_if_readable(header: BatchHeader, raw: bytes) -> list[tuple[int, Record]] | None:

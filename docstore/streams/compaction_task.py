@@ -108,22 +108,26 @@ class CompactionTask:
                 self._is_waiting = True
                 self._topics.read(log.name, partial(self._judge, log))
 
-    def _is_known(self, each: Compacted) -> bool:
+    def _is_known(self, each: Compacted | CompactionPass) -> bool:
         return self._logs.holds(each.log) and each.log.cuts == each.cuts
+
+    def _last(self, log: PartitionLog) -> Compacted | None:
+        """Return the state of a log after its last pass, None after a truncation."""
+        found = self._compacted.get(log.name)
+        return found if found is not None and self._is_known(found) else None
 
     def _limit(self, log: PartitionLog) -> int:  # Tests replace this.
         """Return the offset below which batches may be compacted."""
         return min(log.high, log.durable, log.end - 1)
 
     def _may_be_due(self, log: PartitionLog) -> bool:
-        before = self._compacted.get(log.name)
-        if before is None or not self._is_known(before):
+        before = self._last(log)
+        if before is None:
             return log.full and self._limit(log) > log.start
         return log.full and (before.has_tombstones or self._limit(log) > before.until)
 
     def _judge(self, log: PartitionLog, topic: Topic | None) -> None:
-        is_ours = topic is not None and topic.incarnation == log.incarnation and topic.compacts
-        if not is_ours or not self._logs.holds(log):
+        if topic is None or not topic.compacts or not self._logs.holds(log):
             self._is_waiting = False
             return
         self._disk.read(Size(log.name), partial(self._begin, log))
@@ -132,10 +136,10 @@ class CompactionTask:
         """Begin a pass, if the log has grown enough or for some time."""
         self._is_waiting = False
         core, config = self._core, self._core.config
-        before = self._compacted.get(log.name)
+        before = self._last(log)
         if not self._logs.holds(log) or isinstance(found, CorruptPartition):
             return
-        if before is not None and self._is_known(before):
+        if before is not None:
             size = sum(each for each in found if isinstance(each, int))
             rested = core.now - before.at >= config.compaction.rest * config.upkeep.retention_s
             if size < config.compaction.growth * before.size and not rested:
@@ -163,8 +167,7 @@ class CompactionTask:
     # A pass
 
     def _is_valid(self, each: CompactionPass) -> bool:
-        log = each.log
-        return self._logs.holds(log) and log.cuts == each.cuts and log.full
+        return self._is_known(each) and each.log.full
 
     def _read_page(self, each: CompactionPass) -> None:
         if not self._is_valid(each):

@@ -256,7 +256,7 @@ class Elections:
     ) -> None:  # Tests replace this.
         known.is_asking = False
         known.since = self._core.now
-        if topic is not None and topic.incarnation == known.found.incarnation and topic.unclean:
+        if topic is not None and topic.unclean:
             known.is_unclean = True
 
     def resigned(self, sender: str, message: Resign) -> None:

@@ -64,8 +64,7 @@ class Fetching:
 
     def _log(self, event: FetchAsked) -> PartitionLog | None:
         """Return the log to read, None unless this node leads it or a stale read is accepted."""
-        # Several incarnations may be here: the one with the newest document is the current one.
-        log = max(self._logs.at(event.link), key=lambda each: each.tag, default=None)
+        log = self._logs.newest(event.link)
         if log is None or log.replica_set is None:
             return None
         leading = self._leads.get(log.name)

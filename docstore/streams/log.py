@@ -265,6 +265,10 @@ class PartitionLogs(dict[str, PartitionLog]):
         """Return the logs of a partition's document, one for each incarnation that is here."""
         return self._at.get(link, [])
 
+    def newest(self, link: str) -> PartitionLog | None:
+        """Return the log of the current incarnation: that with the newest document."""
+        return max(self.at(link), key=lambda each: each.tag, default=None)
+
     def holds(self, log: PartitionLog) -> bool:
         """Say whether this log is still here: neither dropped, nor replaced by a new one."""
         return self.get(log.name) is log

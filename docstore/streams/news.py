@@ -38,7 +38,7 @@ class WaitingForNews:
         """Let a question wait; answer at once if there is news already."""
         positions = []
         for link, offset in event.positions:
-            log = max(self._logs.at(link), key=lambda each: each.tag, default=None)
+            log = self._logs.newest(link)
             leading = self._leads.get(log.name) if log is not None else None
             if leading is None or not leading.log.start <= offset or _is_new(leading, offset):
                 self._core.give(event.request, News())

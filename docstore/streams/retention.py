@@ -63,9 +63,7 @@ class RetentionTask:
 
     def _judge(self, leading: Leading, topic: Topic | None) -> None:
         log = leading.log
-        is_ours = topic is not None and topic.incarnation == log.incarnation
-        is_on = topic is not None and topic.expires
-        if topic is None or not is_ours or not is_on or not self._is_led(leading):
+        if topic is None or not topic.expires or not self._is_led(leading):
             self._plan(leading, self._core.config.upkeep.retention_s)
             return
         self._disk.read(

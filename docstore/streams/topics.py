@@ -5,7 +5,7 @@ from collections.abc import Callable
 from docstore.machines.updates import Updates
 from docstore.model.operation import Answer
 from docstore.streams.core import Core
-from docstore.streams.replica_set import STREAMS
+from docstore.streams.replica_set import STREAMS, incarnation_of
 from docstore.streams.topic import Topic, read_topic
 
 Then = Callable[[Topic | None], None]
@@ -17,13 +17,17 @@ class Topics:
     def __init__(self, core: Core, updates: Updates) -> None:
         self._core = core
         self._updates = updates
-        self._waiting: dict[str, list[Then]] = {}
+        self._waiting: dict[str, list[tuple[str, Then]]] = {}
+        """Topic's document -> (incarnation, callback) of each request."""
 
     def read(self, partition: str, then: Then) -> None:
-        """Read the topic of a partition, given by its name; call `then` with None if that fails."""
+        """Read the topic of a partition, given by its name; call `then` with None if that fails.
+
+        A topic that was created again is not the topic of the partition.
+        """
         link = f"{STREAMS}/{partition.partition('/')[0]}"
         waiting = self._waiting.setdefault(link, [])
-        waiting.append(then)
+        waiting.append((incarnation_of(partition), then))
         if len(waiting) == 1:
             self._updates.read(link, lambda answer: self._read(link, answer))
 
@@ -32,5 +36,5 @@ class Topics:
         if answer.is_success and answer.row is not None:
             found = read_topic(answer.row.state)
             self._core.counters["topics_not_understood"] += found is None
-        for then in self._waiting.pop(link):
-            then(found)
+        for incarnation, then in self._waiting.pop(link):
+            then(found if found is not None and found.incarnation == incarnation else None)
