@@ -32,6 +32,7 @@ from docstore.http.long_poll import (
     is_changed,
     waiting,
 )
+from docstore.http.own_documents import creation, handler_patch, link_in, patch_in
 from docstore.http.parameters import check_selection
 from docstore.http.problems import problem
 from docstore.http.read_first import updated
@@ -41,10 +42,8 @@ from docstore.http.shown import shown_to
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import ANY_TOMBSTONE, Operation
-from docstore.model.paths import SUFFIXES, canonical_link
+from docstore.model.operation import Operation
 from docstore.model.service import Refusal, Service
-from docstore.model.settings import quoted
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import lease_link
 from docstore.services.lock_queue import (
@@ -55,8 +54,6 @@ from docstore.services.lock_queue import (
     state_of,
     turns_of,
 )
-
-PATCHES = {"application/json": "", "application/msgpack": ""}
 
 
 class Held(Conflict):
@@ -69,34 +66,17 @@ class ElectionPages(FactoryPages):
     """Answers everything under /core/elections and /core/locks."""
 
     def __init__(self, backend: Backend, documents: DocumentPages) -> None:
-        super().__init__(backend)
+        super().__init__(backend, documents)
         self._campaigns = Campaigns(backend)
-        self._documents = documents
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         """Create an election or a lock with options; a campaign creates one with defaults."""
         raw = bodies.json_bytes(body, headers.content_media(request, headers.BODIES))
         fields = Fields(json.parse_object(raw))
-        name = fields.text("name")
-        if not name or "/" in name or "%" in name or name in SUFFIXES:
-            raise Refusal(
-                f"name must be one path segment, but not a utility; got {quoted(name)}",
-                status=400,
-            )
-        link = canonical_link(f"{path}/{name}")
+        link = link_in(fields, path)
         state = state_of(Turns(grace_ms=fields.whole("graceMs", 0, GRACE_MS_MAX, default=0)))
         fields.end()
-        operation = Operation(
-            verb="POST",
-            link=link,
-            body=json.dump(state),
-            signature=json.signature(state),
-            recreate_below=ANY_TOMBSTONE,
-            key=headers.idempotency_key(request),
-        )
-        answer = await self._backend.submit(operation, headers.timeout_s(request))
-        media = headers.accepted_media(request)
-        return self._documents.reply(request, answer, self._service(path), media)
+        return await self._submitted(request, path, creation(request, link, state))
 
     def _service_of(self, link: str) -> Service:
         return self._service(link.rpartition("/")[0])
@@ -126,27 +106,18 @@ class ElectionPages(FactoryPages):
     async def patch(self, request: RequestHead, link: str, body: bytes) -> Reply:
         """Answer a request to a queue."""
         service = self._service_of(link)
-        raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
+        raw = patch_in(request, body)
         asked = json.parse_object(raw)
         path, kind = service.options.path, Fields(asked).text("kind", default="")
         if kind in MACHINES:
             raise Refusal(f"kind: {kind} is for nodes; clients cannot send it", status=400)
-        operation = Operation(
-            verb="PATCH",
-            link=link,
-            body=raw,
-            media="handler",
-            conditions=headers.conditions(request, None),
-            key=headers.idempotency_key(request),
-        )
-        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        operation = handler_patch(request, link, raw)
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)
         lease = asked.get("lease")
         if isinstance(lease, str):  # The request withdraws the candidates of that lease.
             authority_of(request).insist("PATCH", lease_link(lease))
-        answer = await self._backend.submit(operation, timeout_s)
-        return self._documents.reply(request, answer, service, media)
+        return await self._submitted(request, path, operation)
 
     async def _campaign(
         self, request: RequestHead, operation: Operation, service: Service, asked: Any

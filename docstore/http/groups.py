@@ -26,16 +26,15 @@ from docstore.http.documents import DocumentPages
 from docstore.http.group_members import asked_in, insist_on_topics
 from docstore.http.group_offsets import GroupNotEmpty
 from docstore.http.listing import FactoryPages
+from docstore.http.own_documents import creation, link_in
 from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
-from docstore.model.operation import ANY_TOMBSTONE, Operation
-from docstore.model.paths import SUFFIXES, canonical_link, encoded
-from docstore.model.service import Refusal
-from docstore.model.settings import quoted
+from docstore.model.operation import Operation
+from docstore.model.paths import encoded
 from docstore.ownership.by_induction import partition_of
 from docstore.runtime.offsets_backend import NoSuchGroup, OffsetsBackend, group_at
 from docstore.services.group_document import (
@@ -57,36 +56,18 @@ class GroupPages(FactoryPages):
     """Answers /core/groups, /core/roles, and the path of each group or set of roles."""
 
     def __init__(self, backend: Backend, documents: DocumentPages) -> None:
-        super().__init__(backend)
-        self._documents = documents
+        super().__init__(backend, documents)
         self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         fields = Fields(asked_in(request, body))
-        name = fields.text("name")
-        if not name or "/" in name or "%" in name or name in SUFFIXES:
-            raise Refusal(
-                f"name must be one path segment, but not a utility; got {quoted(name)}",
-                status=400,
-            )
-        link = canonical_link(f"{path}/{name}")
-        timeout_s = headers.timeout_s(request)
+        link = link_in(fields, path)
         if path == ROLES:
             parts = {"": fields.whole("partitions", 1, PARTITIONS_MAX)}
         else:
             parts = await self._parts(request, fields.texts("topics"))
         state = new_group(fields.rest(), parts=parts).state()
-        operation = Operation(
-            verb="POST",
-            link=link,
-            body=json.dump(state),
-            signature=json.signature(state),
-            recreate_below=ANY_TOMBSTONE,
-            key=headers.idempotency_key(request),
-        )
-        answer = await self._backend.submit(operation, timeout_s)
-        media = headers.accepted_media(request)
-        reply = self._documents.reply(request, answer, self._service(path), media)
+        reply = await self._submitted(request, path, creation(request, link, state))
         if reply.status == 201:
             reply.head += header_lines({"Location": encoded(link)})
         return reply

@@ -24,6 +24,7 @@ from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import FactoryPages
 from docstore.http.long_poll import is_changed
+from docstore.http.own_documents import handler_patch, patch_in
 from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
@@ -47,7 +48,6 @@ from docstore.services.leases import (
 
 KEEP_ALIVE = "keep-alive"
 BATCH_MAX = 10_000
-PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = frozenset({"AttachRequest", "DetachRequest", "ExpireRequest"})
 """Requests that clients may send to a lease. A holder ends its lease with DELETE."""
 
@@ -56,8 +56,7 @@ class LeasePages(FactoryPages):
     """Answers everything under /core/leases."""
 
     def __init__(self, backend: Backend, documents: DocumentPages, *, state_bytes_max: int) -> None:
-        super().__init__(backend)
-        self._documents = documents
+        super().__init__(backend, documents)
         self._state_bytes_max = state_bytes_max
 
     async def create(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
@@ -112,7 +111,7 @@ class LeasePages(FactoryPages):
         return await self._change(request, link, json.dump(ended))
 
     async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
-        raw = bodies.json_bytes(body, headers.content_media(request, PATCHES))
+        raw = patch_in(request, body)
         asked = json.parse_object(raw)
         kind = Fields(asked).text("kind", default="")
         if kind == "KeepAliveRequest":
@@ -125,14 +124,7 @@ class LeasePages(FactoryPages):
         return await self._change(request, link, raw)
 
     async def _change(self, request: web.BaseRequest, link: str, raw: bytes) -> Reply:
-        operation = Operation(
-            verb="PATCH",
-            link=link,
-            body=raw,
-            media="handler",
-            conditions=headers.conditions(request, None),
-            key=headers.idempotency_key(request),
-        )
+        operation = handler_patch(request, link, raw)
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         return self._reply(request, answer)
 

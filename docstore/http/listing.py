@@ -12,7 +12,8 @@ from docstore.errors import BadRequest, Forbidden, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.documents import at_level
+from docstore.http.documents import DocumentPages, at_level
+from docstore.http.headers import RequestHead
 from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
@@ -62,8 +63,9 @@ async def listing(
 class FactoryPages:
     """Pages of a built-in factory, which has a list like any other factory."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, documents: DocumentPages) -> None:
         self._backend = backend
+        self._documents = documents
 
     def _service(self, path: str) -> Service:
         service = self._backend.registry.service_at(path)
@@ -72,6 +74,12 @@ class FactoryPages:
 
     async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
         return await listing(self._backend, request, path, self._service(path))
+
+    async def _submitted(self, request: RequestHead, path: str, operation: Operation) -> Reply:
+        """Submit an operation, and answer with the document. path: of the factory."""
+        media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
+        answer = await self._backend.submit(operation, timeout_s)
+        return self._documents.reply(request, answer, self._service(path), media)
 
 
 async def listed(

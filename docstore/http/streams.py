@@ -30,6 +30,7 @@ from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import FactoryPages
 from docstore.http.missing import missing
 from docstore.http.outcomes import problem_of
+from docstore.http.own_documents import creation
 from docstore.http.produce import ProducePages
 from docstore.http.producers import next_epoch
 from docstore.http.provisioned import provisioned
@@ -37,7 +38,7 @@ from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, entity_tag, page_reply
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.operation import ANY_TOMBSTONE, Operation, Verb
+from docstore.model.operation import Operation, Verb
 from docstore.model.paths import encoded
 from docstore.model.settings import quoted
 from docstore.streams.effects import Problem
@@ -65,8 +66,7 @@ class StreamPages(FactoryPages):
         is_over: Callable[[web.BaseRequest], bool],
     ) -> None:
         """is_over: whether to end a request that receives records."""
-        super().__init__(backend)
-        self._documents = documents
+        super().__init__(backend, documents)
         self._producing = producing
         self._consuming = Consuming(backend, is_over)
 
@@ -89,15 +89,8 @@ class StreamPages(FactoryPages):
         wait = headers.preference(request, "wait")
         wait_s = headers.whole_number(wait, "Prefer: wait", 0, 300) if wait else timeout_s
         # A deleted topic's name may be used again, for another topic.
-        operation = Operation(
-            verb="POST",
-            link=topic.link,
-            body=topic.pack(),
-            signature=json.signature(topic.state()),
-            recreate_below=ANY_TOMBSTONE,
-            key=key,
-            principal=authority_of(request).principal,
-        )
+        principal = authority_of(request).principal
+        operation = creation(request, topic.link, topic.state(), principal=principal)
         answer = await self._backend.submit(operation, timeout_s)
         if answer.is_success:
             answer = await provisioned(self._backend, answer, wait_s)

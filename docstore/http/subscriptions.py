@@ -25,6 +25,7 @@ from docstore.http.core_pages import Of
 from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, listed
+from docstore.http.own_documents import handler_patch, patch_in
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
 from docstore.model import json
@@ -43,7 +44,6 @@ from docstore.services.subscriptions import (
 )
 from docstore.subscriptions.signing import MADE_BYTES, key_of, secret_of
 
-PATCHES = {"application/json": "", "application/msgpack": ""}
 CLIENTS = ("PauseRequest", "ResumeRequest")
 """Requests that clients may send to a subscription. Only nodes set its position."""
 SUBSCRIPTIONS_MAX, OF_A_USER_MAX = 1_000, 100
@@ -239,9 +239,7 @@ class SubscriptionPages:
     async def patch(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         """Pause a subscription, or resume it."""
         await self._found(request, link)
-        fields = Fields(
-            json.parse_object(bodies.json_bytes(body, headers.content_media(request, PATCHES)))
-        )
+        fields = Fields(json.parse_object(patch_in(request, body)))
         kind, why = fields.text("kind"), fields.text("why", default="a client has asked for it")
         fields.end()
         if kind not in CLIENTS:
@@ -250,11 +248,8 @@ class SubscriptionPages:
         if len(why) > WHY_CHARACTERS_MAX:
             raise Refusal(f"why must have at most {WHY_CHARACTERS_MAX} characters", status=400)
         change = {"kind": kind} | ({"why": why} if kind == "PauseRequest" else {})
-        operation = Operation(
-            verb="PATCH", link=link, body=json.dump(change), media="handler",
-            conditions=headers.conditions(request, None), key=headers.idempotency_key(request),
-            principal=authority_of(request).principal,
-        )  # fmt: skip
+        principal = authority_of(request).principal
+        operation = handler_patch(request, link, json.dump(change), principal=principal)
         answer = await self._backend.submit(operation, headers.timeout_s(request))
         return self._reply(request, answer)
 
