@@ -4,12 +4,12 @@ The file is replaced as a whole, and is durable before a message that depends on
 names its member, since a process with the file of another member would vote twice.
 """
 
-import os
 from pathlib import Path
 
 import orjson
 
 from docstore.client.errors import StateUnusable
+from docstore.model import durable_files
 
 
 def read(path: Path, member: str) -> tuple[int, str]:
@@ -41,17 +41,7 @@ def read(path: Path, member: str) -> tuple[int, str]:
 def write(path: Path, member: str, *, generation: int, voted_for: str) -> None:
     """Write the state, and return once it survives a power cut. Raises StateUnusable."""
     content = orjson.dumps({"member": member, "generation": generation, "votedFor": voted_for})
-    fresh = path.with_name(f"{path.name}.new")
     try:
-        with fresh.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        durable_files.replace(path, content)
     except OSError as error:
         raise StateUnusable(f"{path} cannot be written: {error}") from error

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from docstore.config import Config, database_in
 from docstore.errors import BadConfig
-from docstore.maintenance.backup.directory import put
+from docstore.model.durable_files import replace
 
 FILE = "restored.json"
 FORMAT = 1
@@ -33,7 +33,7 @@ class Restored(NamedTuple):
 
     def write(self, data: Path) -> None:
         said = {"format": FORMAT, **self._asdict()}
-        put(data / FILE, json.dumps(said, indent=2).encode() + b"\n")
+        replace(data / FILE, json.dumps(said, indent=2).encode() + b"\n")
 
 
 def unfinished_in(data: Path) -> Path:

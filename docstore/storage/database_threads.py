@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import aiosqlite
 
 from docstore.errors import StoreInUse
+from docstore.model import durable_files
 
 T = TypeVar("T")
 
@@ -61,11 +62,7 @@ def locked(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            durable_files.sync(path.parent)
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):

@@ -11,6 +11,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from docstore.model import durable_files
+
 _ZEROS = bytes(1 << 20)
 _DURABLY = getattr(os, "RWF_DSYNC", 0)
 """Flag of a write that is its own sync; 0 where the system has none."""
@@ -24,7 +26,7 @@ class DiskFiles:
     def __init__(self, path: Path) -> None:
         """Create or open the directory. Raises OSError."""
         path.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(path.parent)  # An earlier process may have been killed before it synced.
+        durable_files.sync(path.parent)  # An earlier process may have been killed before it synced.
         self._path = path
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: dict[str, int] = {}
@@ -112,11 +114,3 @@ class DiskFiles:
 def _insist_on(length: int, written: int) -> None:
     if written != length:
         raise OSError(errno.EIO, f"{written} of {length} bytes were written")
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -7,12 +7,12 @@ Sixteen bytes: magic, a CRC-32, the count. The node first writes the count in th
 power fails between the two writes, that count is ahead, which does no harm.
 """
 
-import os
 import struct
 import zlib
 from pathlib import Path
 
 from docstore.errors import StoreDamaged
+from docstore.model import durable_files
 
 _MAGIC = b"LIFE"
 _FORM = struct.Struct(">4sIQ")
@@ -37,16 +37,4 @@ def read(path: Path) -> int | None:
 def write(path: Path, boots: int) -> None:
     """Replace the count atomically and durably. Raises OSError."""
     count = struct.pack(">Q", boots)
-    fresh = path.with_name(f"{path.name}.new")
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(file, _FORM.pack(_MAGIC, zlib.crc32(count), boots))
-        os.fsync(file)
-    finally:
-        os.close(file)
-    fresh.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    durable_files.replace(path, _FORM.pack(_MAGIC, zlib.crc32(count), boots), mode=0o600)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from docstore.maintenance.backup.manifest import BackupFile, Manifest, unpack_manifest
+from docstore.model.durable_files import replace, sync
 from docstore.reads.blocks import BadBackup
 
 MANIFEST, PLAN, LOCK = "manifest.json", "plan.json", ".lock"
@@ -72,34 +73,14 @@ def make(path: Path) -> None:
         sync(path.parent)
 
 
-def put(file: Path, content: bytes) -> None:
-    """Write or replace a small file atomically and durably."""
-    new = file.with_name(file.name + NEW)
-    with new.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    new.replace(file)
-    sync(file.parent)
-
-
 def finish(directory: Path, manifest: Manifest) -> Path:
     """Finish a backup whose files are complete; return its directory."""
     path, place = unfinished(directory, manifest.number), place_of(directory, manifest.number)
-    put(path / MANIFEST, manifest.pack())
+    replace(path / MANIFEST, manifest.pack())
     (path / PLAN).unlink(missing_ok=True)
     path.replace(place)
     sync(directory)
     return place
-
-
-def sync(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 @contextmanager

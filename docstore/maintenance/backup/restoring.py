@@ -18,11 +18,12 @@ from pathlib import Path
 from docstore.config import database_in
 from docstore.errors import BadConfig
 from docstore.maintenance.backup.anew import begun_anew, is_of_records, next_row
-from docstore.maintenance.backup.directory import make, sync
+from docstore.maintenance.backup.directory import make
 from docstore.maintenance.backup.manifest import BackupFile, Manifest
 from docstore.maintenance.backup.verifying import blocks_of, chain_in
 from docstore.maintenance.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added
+from docstore.model.durable_files import sync
 from docstore.reads.blocks import BadBackup, Block, Branch, LogChunk
 from docstore.storage import tables
 from docstore.storage.database_threads import configure
@@ -147,7 +148,7 @@ def restore(
     file = unfinished_in(data)
     try:
         rows = _written(file, directory, chain, tell)
-        _sync(file)
+        sync(file)
         restored.write(data)
         file.replace(database_in(data))
         sync(data)
@@ -190,14 +191,6 @@ def _written(file: Path, directory: Path, chain: Sequence[Manifest], tell: Tell)
             connection.execute(tables.UPDATE_NODE, sealed(never_started))
         writer.copy_back("TRUNCATE")
     return rows + group.branches
-
-
-def _sync(file: Path) -> None:
-    opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _remove(file: Path) -> None:

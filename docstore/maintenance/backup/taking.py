@@ -25,6 +25,7 @@ from docstore.maintenance.backup import directory as places
 from docstore.maintenance.backup.directory import PartReader, PartWriter
 from docstore.maintenance.backup.manifest import BackupFile, Manifest, insist_on_chain
 from docstore.maintenance.backup.verifying import PartCheck
+from docstore.model import durable_files
 from docstore.reads.blocks import BadBackup, unpack_block
 
 ROWS, SNAPSHOTS = "/core/backup/rows", "/core/snapshots"
@@ -114,7 +115,7 @@ async def _planned(
         began_us=time.time_ns() // 1000, docstore=__version__,
     )  # fmt: skip
     places.make(unfinished)
-    places.put(unfinished / places.PLAN, plan.pack())
+    durable_files.replace(unfinished / places.PLAN, plan.pack())
     return plan
 
 

@@ -9,10 +9,10 @@ from docstore.maintenance.backup.directory import (
     finish,
     make,
     part_name,
-    put,
     unfinished,
 )
 from docstore.maintenance.backup.manifest import BackupFile, Manifest
+from docstore.model import durable_files
 from docstore.model.document import Row
 from docstore.reads.blocks import Block, Branch, LogChunk, pack_block
 
@@ -51,7 +51,7 @@ class Chain:
         )  # fmt: skip
         path = unfinished(self.directory, plan.number)
         make(path)
-        put(path / "plan.json", plan.pack())
+        durable_files.replace(path / "plan.json", plan.pack())
         parts = [self._part(path, first, rows, kept or {}, branches)
                  for first in range(0, SLOTS, SLOTS_A_PART)]  # fmt: skip
         taken = plan.with_parts(parts)

@@ -12,10 +12,10 @@ from docstore.maintenance.backup.directory import (
     manifest_in,
     manifests_in,
     place_of,
-    put,
     unfinished,
 )
 from docstore.maintenance.backup.verifying import verify
+from docstore.model import durable_files
 from docstore.reads.blocks import BadBackup, Block, Coverage, LogChunk, pack_block, unpack_block
 from tests.docstore.maintenance.backup.chains import Chain
 from tests.docstore.storage.logs import Author
@@ -61,9 +61,9 @@ def test_no_bit_may_be_flipped(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 1) / name
     whole = file.read_bytes()
     for at in range(0, len(whole), max(1, len(whole) // 40)):
-        put(file, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        durable_files.replace(file, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         assert str(file) in told(chain.directory)
-    put(file, whole)
+    durable_files.replace(file, whole)
     verify(chain.directory)
 
 
@@ -72,7 +72,7 @@ def test_no_file_may_be_cut_off(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 2) / name
     whole = file.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
-        put(file, whole[:length])
+        durable_files.replace(file, whole[:length])
         assert str(file) in told(chain.directory)
 
 
@@ -154,7 +154,7 @@ def test_a_plan_is_read_as_it_was_written(chain: Chain) -> None:
     plan = chain.taken[0].with_parts([])
     path = unfinished(chain.directory, 9)
     path.mkdir()
-    put(path / "plan.json", plan.pack())
+    durable_files.replace(path / "plan.json", plan.pack())
     assert manifest_in(path / "plan.json") == plan
 
 
