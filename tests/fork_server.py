@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -25,7 +26,8 @@ from docstore.client.local import launch
 
 ROOT = Path(__file__).parent.parent
 PR_SET_CHILD_SUBREAPER = 36
-PYTHON = (sys.executable, "-m", "docstore")
+PYTHON = (sys.executable, "-m")
+DOCSTORE, CHAOS = "docstore", "tests.chaos.node"
 NEEDED = (
     "docstore.node.process",
     "docstore.cli.serve",
@@ -60,7 +62,7 @@ class Fork:
             finally:
                 os.close(handle)
             if not ended:
-                raise subprocess.TimeoutExpired(PYTHON, timeout or 0.0)
+                raise subprocess.TimeoutExpired(DOCSTORE, timeout or 0.0)
         code = self.poll()
         assert code is not None
         return code
@@ -91,7 +93,9 @@ class ForkServer:
         self, command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
     ) -> "Fork | subprocess.Popen[bytes]":
         """Start a command as `local.launch` does: a node by a fork, anything else as it is."""
-        if tuple(command[: len(PYTHON)]) != PYTHON or _of_python(environment) != AT_FIRST:
+        *python, module = command[: len(PYTHON) + 1]
+        is_node = tuple(python) == PYTHON and module in (DOCSTORE, CHAOS)
+        if not is_node or _of_python(environment) != AT_FIRST:
             return launch(command, log, environment)
         with Path(os.devnull).open("rb") as nothing:
             return self._fork(command[len(PYTHON) :], environment, (nothing, log, log))
@@ -101,7 +105,7 @@ class ForkServer:
     ) -> "subprocess.CompletedProcess[str]":
         """Run `docstore` to its end; return its exit code and what it printed."""
         with Path(os.devnull).open("rb") as nothing, TemporaryFile() as out, TemporaryFile() as err:
-            fork = self._fork(arguments, environment, (nothing, out, err))
+            fork = self._fork((DOCSTORE, *arguments), environment, (nothing, out, err))
             try:
                 code = fork.wait(timeout_s)
             finally:
@@ -178,7 +182,7 @@ def _orphan() -> int:
 
 
 def _next(asking: socket.socket) -> list[str]:
-    """Fork for each request until the tests end; return in a fork, with its arguments."""
+    """Fork for each request until the tests end; return the module and arguments in a fork."""
     while True:
         request, files, _, _ = socket.recv_fds(asking, 1 << 20, 3)
         if not request:
@@ -209,8 +213,10 @@ def main() -> None:
         importlib.import_module(module)
     gc.freeze()
     gc.enable()
-    sys.argv[1:] = _next(socket.socket(fileno=int(sys.argv[1])))
-    docstore()
+    module, *sys.argv[1:] = _next(socket.socket(fileno=int(sys.argv[1])))
+    if module == DOCSTORE:
+        docstore()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
