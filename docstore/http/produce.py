@@ -32,6 +32,7 @@ from docstore.http.results import NDJSON_TYPE
 from docstore.model import json
 from docstore.model.settings import quoted
 from docstore.model.streams_batch import JSON
+from docstore.runtime.streams_backend import topic_with
 from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 from docstore.streams.records import Posted, checked, from_json, from_lines, keyed
 from docstore.streams.replica_set import STREAMS, partition_link
@@ -145,15 +146,7 @@ class ProducePages:
         query = request.rel_url.query if "?" in request.raw_path else {}
         terms = _terms(request, query.get("acks", "committed"), name, partition)
         streams = self._backend.inside().stream_backend
-        topic = streams.known_topic(name)
-        topic = topic or await streams.topic_or_last(name, partition, terms.patience_s)
-        if partition is not None and partition >= topic.partitions:
-            # The topic may have got more partitions meanwhile.
-            topic = await streams.topic(name, terms.patience_s)
-            if partition >= topic.partitions:
-                raise NoSuchPartition(
-                    f"partition must be below {topic.partitions} in {name}; got {partition}"
-                )
+        topic = await topic_with(streams, name, partition, terms.patience_s)
         body = await bodies.receive(
             request, bytes_max=BODY_BYTES_MAX, timeout_s=self._body_timeout_s
         )

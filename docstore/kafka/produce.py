@@ -29,10 +29,10 @@ from docstore.kafka.record_batches import (
 )
 from docstore.kafka.schemas import Fields
 from docstore.model.streams_batch import KAFKA
-from docstore.runtime.streams_backend import StreamBackend
+from docstore.runtime.streams_backend import StreamBackend, topic_with
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import STREAMS, partition_link
-from docstore.streams.requests import NoSuchPartition, ProduceRequest
+from docstore.streams.requests import ProduceRequest
 from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Produced
 
@@ -134,7 +134,7 @@ class ProducePages:
 
     async def _batch(self, streams: StreamBackend, part: _Part, patience_s: float) -> ClientBatch:
         """Return the batch of a part. Raises BatchRefused, DocstoreError."""
-        topic = await _topic(streams, part, patience_s)
+        topic = await topic_with(streams, part.topic, part.index, patience_s)
         try:
             return await self._checked(part.raw, topic, patience_s)
         except NeedsKeys:  # The topic may not be compacted any more.
@@ -155,17 +155,6 @@ class ProducePages:
             detail = f"the time of a record must be at most {AHEAD_MS_MAX} ms ahead"
             raise BatchRefused(ErrorCode.invalid_timestamp, detail)
         return batch
-
-
-async def _topic(streams: StreamBackend, part: _Part, patience_s: float) -> Topic:
-    """Return the topic of a part. Raises NoSuchTopic, NoSuchPartition, Unavailable."""
-    topic = streams.known_topic(part.topic)
-    topic = topic or await streams.topic_or_last(part.topic, part.index, patience_s)
-    if part.index >= topic.partitions:  # The topic may have got more partitions meanwhile.
-        topic = await streams.topic(part.topic, patience_s)
-    if not 0 <= part.index < topic.partitions:
-        raise NoSuchPartition(f"partition must be below {topic.partitions}; got {part.index}")
-    return topic
 
 
 def _request(acks: str, batch: ClientBatch) -> ProduceRequest:

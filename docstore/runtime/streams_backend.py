@@ -21,7 +21,7 @@ from docstore.runtime.trace.context import TRACEPARENT
 from docstore.streams import events
 from docstore.streams.effects import Begun, Deleted, Figures, Led, Outcome, Problem, Records
 from docstore.streams.replica_set import STREAMS, incarnation_of
-from docstore.streams.requests import NoSuchTopic, ProduceRequest, ReadRequest
+from docstore.streams.requests import NoSuchPartition, NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
 from docstore.wire.requests import CommandPartition, DeleteRecords, FetchRecords, ReadFigures
 from docstore.wire.streams_messages import Produced
@@ -344,6 +344,23 @@ class StreamBackend:
         kind, value = asked.command
         event = events.CommandAsked(self._driver.next_request(), asked.link, (kind, value))
         return _plain(await self._driver.request(event))
+
+
+async def topic_with(
+    streams: StreamBackend, name: str, partition: int | None, timeout_s: float
+) -> Topic:
+    """Return a topic that has this partition: the cached one, or as it is now.
+
+    Raises NoSuchTopic, NoSuchPartition, and Unavailable as `topic_or_last`.
+    """
+    topic = streams.known_topic(name) or await streams.topic_or_last(name, partition, timeout_s)
+    if partition is not None and partition >= topic.partitions:
+        topic = await streams.topic(name, timeout_s)  # It may have got more partitions meanwhile.
+    if partition is not None and not 0 <= partition < topic.partitions:
+        raise NoSuchPartition(
+            f"partition must be below {topic.partitions} in {name}; got {partition}"
+        )
+    return topic
 
 
 def _plain(outcome: Outcome) -> tuple[Any, ...]:
