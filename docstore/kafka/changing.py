@@ -4,13 +4,11 @@ from typing import Any
 
 from docstore.errors import DocstoreError, Picklable
 from docstore.http.backend import Backend
-from docstore.http.noted import outcome_of
 from docstore.kafka.configs import ConfigRefused
 from docstore.kafka.dispatch import Call
 from docstore.kafka.errors import ErrorCode, code_of_error
 from docstore.model.operation import Answer, Operation, Verb
 from docstore.model.service import Refusal
-from docstore.runtime.audit import AUDIT
 from docstore.streams.requests import NoSuchTopic
 
 TIMEOUT_S_MAX = 60.0
@@ -53,11 +51,7 @@ async def change(
     insist(call, "PUT" if verb == "POST" else verb, link)
     operation = Operation(verb=verb, link=link, principal=call.authority.principal, **more)
     answer = await backend.submit(operation, timeout_s)
-    AUDIT.note(
-        "change", outcome=outcome_of(answer.status),
-        user=call.authority.name, address=call.address, method=verb, path=link,
-        status=answer.status, protocol="kafka",
-    )  # fmt: skip
+    call.note_change(verb, link, answer.status)
     if answer.is_success:
         return answer
     if answer.code == "already-exists":

@@ -5,14 +5,12 @@ from functools import partial
 
 from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
-from docstore.http.noted import outcome_of
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.changing import patience_s
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
 from docstore.kafka.reading import some_at_once
 from docstore.kafka.schemas import Fields
-from docstore.runtime.audit import AUDIT
 from docstore.streams.effects import Problem
 from docstore.streams.replica_set import partition_link
 
@@ -64,10 +62,7 @@ class DeletePages:
         except DocstoreError as error:
             return code_of_error(error), -1
         status = outcome.status if isinstance(outcome, Problem) else 200
-        AUDIT.note(
-            "change", outcome=outcome_of(status), user=call.authority.name, address=call.address,
-            method="PATCH", path=link, status=status, protocol="kafka",
-        )  # fmt: skip
+        call.note_change("PATCH", link, status)
         if isinstance(outcome, Problem):
             return code_of(outcome), -1
         return ErrorCode.none, outcome.start

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kio.index import UnknownAPIKey, UnknownEntity
 
 from docstore.http.authority import Authority
+from docstore.http.noted import outcome_of
 from docstore.kafka.decoding import Cursor, Malformed, request_reader, short_text
 from docstore.kafka.encoding import NO_TAGS, Pieces, answer_writer
 from docstore.kafka.errors import ErrorCode
@@ -70,6 +71,13 @@ class Call:
                 path=path, status=403, protocol="kafka",
             )  # fmt: skip
         return is_allowed
+
+    def note_change(self, method: str, path: str, status: int, **asked: object) -> None:
+        """Write a change into the audit log, as HTTP does for the same request."""
+        AUDIT.note(
+            "change", outcome=outcome_of(status), user=self.authority.name, address=self.address,
+            method=method, path=path, status=status, protocol="kafka", asked=asked or None,
+        )  # fmt: skip
 
 
 class Api(NamedTuple):

@@ -13,7 +13,7 @@ from docstore.kafka.assignments import assignment_of
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode
-from docstore.kafka.group_calls import NO_GROUP, GroupCalls, link_of, may_see, note_change
+from docstore.kafka.group_calls import NO_GROUP, GroupCalls, link_of, may_see
 from docstore.kafka.metadata import NOT_ASKED
 from docstore.kafka.reading import TIMEOUT_S
 from docstore.kafka.schemas import Fields
@@ -72,7 +72,7 @@ class GroupAdmin:
         """Answer with the phase and the members of groups."""
         groups = []
         for name in call.request.groups:
-            code = self._calls.fault_of(name, call.authority, "GET")
+            code = self._calls.fault_of(call, name, "GET")
             found = _described(name, code, DEAD, "", "", ())
             groups.append(await self._described(call, name) if code is ErrorCode.none else found)
         return Fields(groups=groups)
@@ -113,7 +113,7 @@ class GroupAdmin:
         return Fields(results=results)
 
     async def _delete(self, call: Call, name: str) -> ErrorCode:
-        code = self._calls.fault_of(name, call.authority)
+        code = self._calls.fault_of(call, name)
         if code is not ErrorCode.none:
             return code
         for _ in range(DELETE_TRIES):
@@ -135,7 +135,7 @@ class GroupAdmin:
             unchanged = Conditions(match=[list(tag_of(row, LINEARIZABLE))])
             deletion = Operation(verb="DELETE", link=link, conditions=unchanged)
             answer = await self._backend.submit(deletion, TIMEOUT_S)
-            note_change(call, deletion, answer)
+            call.note_change("DELETE", link, answer.status)
             if answer.is_success:
                 await self._offsets.forget(link, group, TIMEOUT_S)
         except NoSuchGroup:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from docstore.errors import BadRequest, Unavailable
 from docstore.http.authority import Authority
 from docstore.http.backend import Backend
-from docstore.http.noted import outcome_of
 from docstore.http.shown import may_see_topics
 from docstore.kafka.brokers import Broker, Brokers
 from docstore.kafka.dispatch import Call
@@ -18,9 +17,8 @@ from docstore.kafka.errors import ErrorCode
 from docstore.kafka.reading import TIMEOUT_S
 from docstore.kafka.schemas import Fields
 from docstore.model import json
-from docstore.model.operation import ANY_TOMBSTONE, Answer, Operation
+from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.runtime.audit import AUDIT
 from docstore.services.group_document import GROUPS, GroupState
 from docstore.sessions.kafka_messages import Code
 
@@ -57,12 +55,12 @@ class GroupCalls:
         self.backend = backend
         self._brokers = brokers
 
-    def fault_of(self, name: str, authority: Authority, method: str = "PUT") -> ErrorCode:
+    def fault_of(self, call: Call, name: str, method: str = "PUT") -> ErrorCode:
         """Return why a client may not change (PUT) or read (GET) a group here; none if it may."""
         link = link_of(name)
         if not link:
             return ErrorCode.invalid_group_id
-        if not authority.may(method, link):
+        if not call.may(method, link):
             return ErrorCode.group_authorization_failed
         owner, view = self.backend.owner_of(link), self._brokers.view()
         if not owner:
@@ -79,7 +77,7 @@ class GroupCalls:
         self, call: Call, name: str, verb: str, said: Sequence[Any], timeout_s: float = TIMEOUT_S
     ) -> Told:
         """Ask the coordinator of a group for a client that may change it."""
-        fault = self.fault_of(name, call.authority)
+        fault = self.fault_of(call, name)
         if fault is not ErrorCode.none:
             return Told(fault)
         return await self.tell(call, name, verb, said, timeout_s)
@@ -116,18 +114,9 @@ class GroupCalls:
             recreate_below=ANY_TOMBSTONE,
         )
         answer = await self.backend.submit(operation, TIMEOUT_S)
-        note_change(call, operation, answer)
+        call.note_change(operation.verb, link, answer.status)
         if not answer.is_success and answer.status != 409:
             raise Unavailable(f"{link} could not be created: {answer.detail}")
-
-
-def note_change(call: Call, operation: Operation, answer: Answer) -> None:
-    """Note a change of a group in the audit log."""
-    AUDIT.note(
-        "change", outcome=outcome_of(answer.status), user=call.authority.name,
-        address=call.address, method=operation.verb, path=operation.link, status=answer.status,
-        protocol="kafka",
-    )  # fmt: skip
 
 
 def link_of(name: str) -> str:

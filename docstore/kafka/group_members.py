@@ -22,6 +22,7 @@ SPARE_S = 60.0
 ones."""
 SYNC_S = 600.0
 """Seconds for which a sync waits for the leader of the group."""
+JOINED = (ErrorCode.none, ErrorCode.member_id_required)
 IDS_FIRST = 4
 """Version of JoinGroup from which a new member gets its id before it joins."""
 
@@ -61,7 +62,7 @@ class GroupMembers:
             why = "there are no transactions"
         elif not link:
             code, why = ErrorCode.invalid_group_id, "the name of a group must be one path segment"
-        elif not call.authority.may("GET", link):
+        elif not call.may("GET", link):
             code = ErrorCode.group_authorization_failed
         broker = self._calls.coordinator(link) if code is ErrorCode.none else None
         if code is ErrorCode.none and broker is None:
@@ -94,6 +95,10 @@ class GroupMembers:
         waits_s = max(0.0, rebalance_s) + SPARE_S
         told = await self._calls.ask(call, asked.group_id, "join", said, waits_s)
         result = told.result
+        if not asked.member_id and result:  # Members join again at each rebalance.
+            status = 201 if told.error in JOINED else 409
+            member = result.get("member", "")
+            call.note_change("POST", f"{link_of(asked.group_id)}/members", status, member=member)
         return Fields(
             error_code=told.error,
             generation_id=result.get("generation", NONE),
@@ -166,6 +171,9 @@ class GroupMembers:
         said = [list(each) for each in leaving]
         told = await self._calls.ask(call, asked.group_id, "leave", said)
         code, codes = told.error, told.result.get("codes", ())
+        for each, found in zip(leaving, codes, strict=False):
+            path = f"{link_of(asked.group_id)}/members/{each.member or each.instance}"
+            call.note_change("DELETE", path, 404 if found else 200)
         if call.version < 3:
             return Fields(error_code=CODES[codes[0]] if codes else code)
         members = [

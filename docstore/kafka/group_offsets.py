@@ -70,7 +70,7 @@ class GroupOffsets:
         """Commit offsets for a member of the newest generation, or for a group without members."""
         asked = call.request
         codes: dict[Place, ErrorCode] = {}
-        code = self._calls.fault_of(asked.group_id, call.authority)
+        code = self._calls.fault_of(call, asked.group_id)
         if sum(len(each.partitions) for each in asked.topics) > PARTITIONS_MAX:
             code = ErrorCode.invalid_request
         if code is ErrorCode.none:
@@ -188,7 +188,7 @@ class GroupOffsets:
 
     async def _fetched(self, call: Call, name: str, topics: Sequence[Fields] | None) -> Fields:
         """Return the offsets of partitions of a group. topics: None for all that it has read."""
-        code = self._calls.fault_of(name, call.authority, "GET")
+        code = self._calls.fault_of(call, name, "GET")
         places = None
         if topics is not None:
             places = [(topic.name, each) for topic in topics for each in topic.partition_indexes]
@@ -289,7 +289,7 @@ def code_of(answer: Answer) -> ErrorCode:
 
 def _fault_of(call: Call, topic: Topic | None, place: Place, asked: Fields) -> ErrorCode:
     """Return why an offset cannot be committed; none if it can."""
-    if not call.authority.may("GET", f"{STREAMS}/{place[0]}"):
+    if not call.may("GET", f"{STREAMS}/{place[0]}"):
         return ErrorCode.topic_authorization_failed
     if topic is None or not 0 <= place[1] < topic.partitions:
         return ErrorCode.unknown_topic_or_partition
@@ -300,7 +300,7 @@ def _fault_of(call: Call, topic: Topic | None, place: Place, asked: Fields) -> E
 def _entry(place: Place, state: State | None, code: ErrorCode, call: Call) -> Fields:
     """Return the entry of a partition in an answer."""
     topic, number = place
-    if not call.authority.may("GET", f"{STREAMS}/{topic}"):
+    if not call.may("GET", f"{STREAMS}/{topic}"):
         code, state = ErrorCode.topic_authorization_failed, None
     return Fields(
         partition_index=number,

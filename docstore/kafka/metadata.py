@@ -42,7 +42,7 @@ class MetadataPages:
         if wants_all:
             topics = await self._all(view, call.authority)
         else:
-            topics = await self._named(view, call.authority, [each.name for each in asked])
+            topics = await self._named(view, call, [each.name for each in asked])
         return Fields(
             brokers=_brokers(view),
             cluster_id=view.cluster_id,
@@ -66,10 +66,8 @@ class MetadataPages:
         partitions = await self._reader.partitions(topics)
         return [_topic(view, each, partitions[each.name]) for each in topics]
 
-    async def _named(
-        self, view: BrokerView, authority: Authority, names: Sequence[str]
-    ) -> list[Fields]:
-        readable = [name for name in names if authority.may("GET", f"{STREAMS}/{name}")]
+    async def _named(self, view: BrokerView, call: Call, names: Sequence[str]) -> list[Fields]:
+        readable = [name for name in names if call.may("GET", f"{STREAMS}/{name}")]
         try:
             found = await self._reader.named(readable)
             topics = {name: topic for name, topic in found.items() if topic is not None}
