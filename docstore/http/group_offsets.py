@@ -24,6 +24,7 @@ from docstore.runtime.offsets_backend import AT_ONCE, END_S, OffsetsBackend, gro
 from docstore.services.group_document import NUMBER_MAX, PARTITIONS_MAX, GroupState
 from docstore.services.offsets import (
     INCARNATION,
+    NOT_EMPTY,
     NOTHING,
     OffsetService,
     offset_link,
@@ -39,7 +40,7 @@ GROUPS_MAX = 100
 class GroupNotEmpty(Conflict):
     """The group has members, and the request needs a group without any."""
 
-    code = "group-not-empty"
+    code = NOT_EMPTY
 
 
 class OtherToken(Conflict):
@@ -74,7 +75,7 @@ class OffsetPages:
         """
         link, asked = link_of(path), reset_of(asked_in(request, body))
         media, timeout_s = headers.accepted_media(request), headers.timeout_s(request)
-        group = await self._idle(link, timeout_s)
+        version, group = await self._idle(link, timeout_s)
         rows = [
             each
             for each in await self._offsets.rows(link, group.partitions, timeout_s)
@@ -93,6 +94,7 @@ class OffsetPages:
                 return each.page()
             change = {
                 "kind": "ResetRequest", "offset": each.after, INCARNATION: each.incarnation,
+                "token": version,
             }  # fmt: skip
             async with room:
                 target = offset_link(link, each.partition)
@@ -103,14 +105,14 @@ class OffsetPages:
         results = await asyncio.gather(*map(write, moves))
         return page_reply({"offsets": results, "dryRun": asked.is_dry}, media)
 
-    async def _idle(self, link: str, timeout_s: float) -> GroupState:
-        """Return a group that has no members. Raises GroupNotEmpty."""
-        _, group = await group_at(self._backend, link, timeout_s)
+    async def _idle(self, link: str, timeout_s: float) -> tuple[int, GroupState]:
+        """Return the version and state of a group that has no members. Raises GroupNotEmpty."""
+        row, group = await group_at(self._backend, link, timeout_s)
         if group.members:
             raise GroupNotEmpty(
                 f"offsets can be reset only while {link} has no members: stop its consumers"
             )
-        return group
+        return row.version, group
 
     async def _move(self, partition: str, row: Row | None, asked: Reset, timeout_s: float) -> Move:
         """Return the new offset of a partition. Raises OutOfRange, Unavailable."""
@@ -224,10 +226,13 @@ class OffsetPages:
         topic, _, number = path.removeprefix(offset_link(link, "")).partition("/")
         match asked.get("kind"):
             case "ResetRequest":
-                group = await self._idle(link, timeout_s)
+                if "token" in asked:
+                    raise BadRequest("a reset must not have the member token: the node adds it")
+                version, group = await self._idle(link, timeout_s)
                 if f"{topic}/{number}" not in group.partitions:
                     raise NotFound(f"{link} has no partition {topic}/{number}")
                 named = await self._insist_on_range(topic, int(number), asked, timeout_s)
+                asked = {**asked, "token": version}
             case "ClaimRequest":
                 await self._check_granted(link, path, asked.get("token"), timeout_s)
                 named = (

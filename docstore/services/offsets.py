@@ -7,6 +7,9 @@ the offset of a group that was deleted since. So the previous member's last comm
 contained in the answer to the claim, or refused. With one token an offset only grows, so a delayed
 repetition of a commit does not set it back.
 
+A reset by an operator names the version of the group's document that had no members as its token
+(GO4). All tokens granted before are smaller, and all granted later are greater.
+
 An offset belongs to one incarnation of its topic (GO3). A claim names the present incarnation. If
 the group has read an earlier one, it begins at offset 0 of the present one, whose records are all
 newer. A commit that names another incarnation than the claim is refused.
@@ -24,6 +27,7 @@ NOTHING = -1
 """Offset of a partition without a commit."""
 METADATA_MAX = 4_096
 OUT_OF_RANGE, RECREATED = "offset-out-of-range", "topic-recreated"
+NOT_EMPTY = "group-not-empty"
 INCARNATION = "incarnation"
 MEMBERS = frozenset(
     {"offset", "token", "generation", "member", "recordEpoch", "metadata", INCARNATION}
@@ -75,9 +79,10 @@ class OffsetService:
         if kind == "ResetRequest":
             offset = fields.whole("offset", NOTHING, NUMBER_MAX)
             metadata = _metadata(fields, state["metadata"])
+            token = fields.whole("token", 0, NUMBER_MAX, default=state["token"])
             after = state | {"offset": offset, "metadata": metadata, INCARNATION: named}
             fields.end()
-            return None if after == state else after
+            return _reset(state, after, token)
         offset, end = NOTHING, NUMBER_MAX
         said: State = {
             "token": fields.whole("token", 1, NUMBER_MAX),
@@ -100,6 +105,15 @@ class OffsetService:
         if offset > end:
             raise Refusal(out_of_range(offset, 0, end), status=416, code=OUT_OF_RANGE)
         return base if found is None and base != state else found
+
+
+def _reset(state: State, after: State, token: int) -> State | None:
+    """Return the state after a reset, which fences the members before it."""
+    if token < state["token"]:
+        detail = "a member has claimed the offset meanwhile: stop the consumers, and reset it again"
+        raise Refusal(detail, status=409, code=NOT_EMPTY)
+    after = after | {"token": token}
+    return None if after == state else after
 
 
 def _metadata(fields: Fields, default: str) -> str:

@@ -110,6 +110,18 @@ def test_an_operator_may_set_it_back() -> None:
     assert (state["offset"], state["incarnation"]) == (10, "i2")
 
 
+def test_a_reset_fences_the_members_before_and_is_refused_after_a_later_one() -> None:
+    state = after(nothing_read(), "ClaimRequest", token=3)
+    state = after(state, "ResetRequest", offset=10, token=4)
+    with pytest.raises(Refusal, match="token 4 has claimed the offset") as refusal:
+        after(state, "CommitRequest", token=3, offset=40)
+    assert refusal.value.code == "fenced"
+    state = after(state, "ClaimRequest", token=5)
+    with pytest.raises(Refusal, match="claimed the offset meanwhile") as refusal:
+        after(state, "ResetRequest", offset=0, token=4)
+    assert (refusal.value.status, refusal.value.code) == (409, "group-not-empty")
+
+
 REQUESTS = st.lists(st.tuples(st.booleans(), st.integers(1, 6), st.integers(0, 99)))
 
 

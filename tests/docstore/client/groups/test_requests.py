@@ -209,6 +209,29 @@ async def test_a_commit_of_before_its_group_was_made_again_is_none(
     assert offset["offset"] == -1
 
 
+async def test_a_commit_of_a_member_before_a_reset_does_not_undo_it(
+    client: Client, consumers: str, name: str
+) -> None:
+    """Its session was over, which it had not heard of yet."""
+    records = {"records": [{"value": number} for number in range(4)]}
+    await client.json("POST", f"/core/streams/{name}/partitions/0/records", records)
+    token = (await join_alone(client, consumers))[f"{name}/0"]
+    path = f"{consumers}/offsets/{name}/0"
+    await client.json("PATCH", path, {"kind": "ClaimRequest", "token": token})
+    await client.json("DELETE", f"{consumers}/members/x")
+    for where, asked in ((path, {"offset": 1}), (f"{consumers}/offsets", {"to": "1"})):
+        await client.json("PATCH", where, {"kind": "ResetRequest", **asked})
+        late = {"topic": name, "partition": 0, "offset": 4, "token": token}
+        with pytest.raises(RequestFailed) as error:
+            await client.json("POST", f"{consumers}/offsets", {"offsets": [late]})
+        assert error.value.problem["offsets"][0]["code"] == "fenced"
+    given = {"kind": "ResetRequest", "offset": 1, "token": 9}
+    assert (await refused(client, "PATCH", path, given))[0] == 400
+    again = (await join_alone(client, consumers))[f"{name}/0"]
+    claim = {"kind": "ClaimRequest", "token": again}
+    assert (await client.json("PATCH", path, claim))["offset"] == 1
+
+
 async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
     client: Client, consumers: str, name: str
 ) -> None:
