@@ -49,10 +49,10 @@ def test_many_seeds_break_nothing() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_each_rule_is_needed(name: str) -> None:
-    rule = RULES[name]
+    ablation = RULES[name]
     with without(name):
         assert any(
-            problem.startswith(rule.notices)
+            problem.startswith(ablation.rule)
             for seed in range(24)
-            for problem in run(seed, rule.shape).problems
+            for problem in run(seed, ablation.aim).problems
         )

@@ -113,7 +113,7 @@ def test_without_faults_every_produce_is_answered_at_its_first_attempt() -> None
 @pytest.mark.thorough
 @pytest.mark.parametrize("rule", sorted(RULES.keys() - NOTICED_BY.keys() - MORE.keys()))
 def test_a_missing_rule_is_noticed(rule: str) -> None:
-    shape = RULES[rule].shape
+    shape = RULES[rule].aim
     register = not shape.changes
     with without(rule):
         seed = next(
@@ -133,7 +133,7 @@ def test_a_missing_rule_that_runs_seldom_need_fails_a_test(rule: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("rule", sorted(MORE))
 def test_what_a_missing_rule_spares_is_counted_more_often(rule: str) -> None:
-    shape, event = RULES[rule].shape, MORE[rule]
+    shape, event = RULES[rule].aim, MORE[rule]
 
     def counted() -> int:
         outcomes = [run(seed, shape) for seed in range(5)]

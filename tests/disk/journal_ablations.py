@@ -7,12 +7,9 @@ those that have no such run the tests are in `tests/docstore/storage/test_journa
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from hashlib import blake2b
-from typing import Any
-from unittest.mock import patch
 
 from docstore.errors import DiskFull
 from docstore.reads.scans.scanner import Scans
@@ -32,19 +29,10 @@ from tests.disk.journalled import Journalled, cut_at_random, fail_at, watched
 from tests.disk.laps import cut_laps_at_random
 from tests.disk.power import Outcome
 from tests.disk.starts import boots_told, cut_in_a_start
+from tests.sim.taken_away import Ablation, changed
 
 World = Callable[[int], Sequence[object]]
 """Returns what was wrong in the run of a seed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """A rule, what is replaced to take it away, and the world that is to notice."""
-
-    rule: str
-    changes: Sequence[tuple[Any, str, Any]]
-    world: World | None = None
-    """None: a test of one case notices."""
 
 
 # --- worlds -----------------------------------------------------------------------------------
@@ -286,18 +274,14 @@ ABLATIONS: dict[str, Ablation] = {
 }  # fmt: skip
 
 
-@contextmanager
-def ablated(name: str) -> Iterator[None]:
+def ablated(name: str) -> AbstractContextManager[None]:
     """Run the body without a rule."""
-    with ExitStack() as stack:
-        for where, attribute, instead in ABLATIONS[name].changes:
-            stack.enter_context(patch.object(where, attribute, instead))
-        yield
+    return changed(ABLATIONS[name])
 
 
 def noticed_by(name: str, seeds: int) -> int | None:
     """Return the first seed that notices the lack of a rule."""
-    world = ABLATIONS[name].world
+    world = ABLATIONS[name].aim
     with ablated(name):
         return next((seed for seed in range(seeds) if world is not None and world(seed)), None)
 
@@ -309,7 +293,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[[], *ABLATIONS])
     options = parser.parse_args()
     for name in options.names or ABLATIONS:
-        if ABLATIONS[name].world is not None:
+        if ABLATIONS[name].aim is not None:
             print(name, noticed_by(name, options.seeds), flush=True)
 
 

@@ -53,7 +53,7 @@ def one(arguments: tuple[int, str, str | None]) -> Outcome:
     profile = profile_of(seed, nodes)
     if ablation is None:
         return run(seed, profile)
-    aim = ABLATIONS[ablation].profile
+    aim = ABLATIONS[ablation].aim
     with ablated(ablation):
         return run(seed, aim or profile)
 
@@ -61,7 +61,7 @@ def one(arguments: tuple[int, str, str | None]) -> Outcome:
 def _one_of_streams(seed: int, ablation: str | None, *, on_register: bool) -> Outcome:
     if ablation is None:
         return run_streams(seed, shape_of(seed), register=on_register)
-    aim = RULES[ablation].shape
+    aim = RULES[ablation].aim
     with without(ablation):
         return run_streams(seed, aim, register=on_register and not aim.changes)
 
@@ -70,14 +70,14 @@ def _one_of_sessions(seed: int, ablation: str | None, *, on_register: bool) -> O
     if ablation is None:
         return run_sessions(seed, session_shape_of(seed), register=on_register)
     with without_session(ablation):
-        return run_sessions(seed, SESSION_RULES[ablation].shape, register=on_register)
+        return run_sessions(seed, SESSION_RULES[ablation].aim, register=on_register)
 
 
 def _one_of_agendas(seed: int, ablation: str | None, *, on_register: bool) -> Outcome:
     if ablation is None:
         return run_agendas(seed, AgendaShape(), register=on_register)
     with without_agenda(ablation):
-        return run_agendas(seed, AGENDA_RULES[ablation].shape)
+        return run_agendas(seed, AGENDA_RULES[ablation].aim)
 
 
 def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -> int:

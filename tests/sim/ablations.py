@@ -5,9 +5,9 @@ that holds it, what stands in its place while it is away, and the profile of fau
 it. The product knows nothing of this.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -61,16 +61,7 @@ from tests.sim.aims import (
     VOTES,
 )
 from tests.sim.profiles import FULL_DISKS
-from tests.sim.run import Profile
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """One rule removed: (where, name, instead) for each function, and what to aim with."""
-
-    rule: str
-    changes: tuple[tuple[Any, str, Any], ...]
-    profile: Profile
+from tests.sim.taken_away import Ablation, always, changed, never, nothing
 
 
 def _own_evidence(self: TakeOver, log: Any, evidence: Any) -> Any:
@@ -148,7 +139,7 @@ _loaded = Owner._loaded
 
 def _once_is_enough(self: Owner, log: SlotLog, term: Term, found: Mapping[str, Result]) -> None:
     """Execute all that waited for a look-up, without a look at what each of them has made."""
-    with patch.object(Owner, "_is_repetition", _never):
+    with patch.object(Owner, "_is_repetition", never):
         _loaded(self, log, term, found)
 
 
@@ -191,18 +182,6 @@ def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
             term.followers = {peer: Follower(acked=0, sent=log.end) for peer in others}
 
 
-def _always(*_: Any, **__: Any) -> bool:
-    return True
-
-
-def _never(*_: Any, **__: Any) -> bool:
-    return False
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
 def _numbered(self: Acceptor, message: Propose, taken: list[Offer]) -> bool:
     return message.number > 0
 
@@ -240,7 +219,7 @@ def _begin_full(core: Core, slot: int) -> SlotLog:
 
 def _use_and_stay(self: Replica, configuration: Configuration) -> None:
     """Count by another configuration without preparing anew."""
-    with patch.object(reconfigure, "depose", _nothing):
+    with patch.object(reconfigure, "depose", nothing):
         _use(self, configuration)
 
 
@@ -294,18 +273,18 @@ def _as_it_is_decided(self: PastReads, log: SlotLog, at_us: int) -> int:
 
 
 _FORGETTING = (
-    (Owner, "find", _no_find), (Operations, "is_over", _never),
-    (Proposed, "is_over", _never), (Closed, "has", _never),
+    (Owner, "find", _no_find), (Operations, "is_over", never),
+    (Proposed, "is_over", never), (Closed, "has", never),
 )  # fmt: skip
 ABLATIONS: dict[str, Ablation] = {
     "an-instant-as-it-is-decided": Ablation(
         "R5", ((PastReads, "until", _as_it_is_decided),), INSTANTS
     ),
-    "an-instant-stays-open": Ablation("R5", ((SlotLog, "close", _nothing),), INSTANTS),
+    "an-instant-stays-open": Ablation("R5", ((SlotLog, "close", nothing),), INSTANTS),
     "an-instant-dies-with-its-owner": Ablation(
         "R5", ((Acceptor, "promise", _without_times),), INSTANTS
     ),
-    "a-batch-without-the-refused": Ablation("A1", ((AtomicBatches, "refusal", _nothing),), PARTS),
+    "a-batch-without-the-refused": Ablation("A1", ((AtomicBatches, "refusal", nothing),), PARTS),
     "pages-that-part-batches": Ablation("A2", ((parts, "whole", _all_rows),), PARTS),
     "a-batch-of-several-times": Ablation(
         "A3", ((AtomicBatches, "time_of", _one_after_the_other),), PARTS
@@ -313,14 +292,14 @@ ABLATIONS: dict[str, Ablation] = {
     "past-by-the-clocks-of-the-living": Ablation(
         "D6", ((Core, "past_us", _past_of_the_living),), CLOCKS
     ),
-    "trim-what-a-key-asks-for": Ablation("SL7", ((Operations, "may_have_keys", _never),), REPEATS),
-    "keys-end-with-a-start": Ablation("C1", ((Operations, "is_key_over", _always),), REPEATS),
+    "trim-what-a-key-asks-for": Ablation("SL7", ((Operations, "may_have_keys", never),), REPEATS),
+    "keys-end-with-a-start": Ablation("C1", ((Operations, "is_key_over", always),), REPEATS),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
     "trim-before-it-is-known-who-counts": Ablation(
-        "SL9", ((Trimmer, "knows_what_is_needed", _always),), COUNTED
+        "SL9", ((Trimmer, "knows_what_is_needed", always),), COUNTED
     ),
-    "leases-not-kept": Ablation("R2", ((Core, "is_leased", _never),), LEASES),
+    "leases-not-kept": Ablation("R2", ((Core, "is_leased", never),), LEASES),
     "leases-from-the-answer": Ablation(
         "R2", ((Confirmer, "leased_from", _lease_from_now),), LEASES
     ),
@@ -329,14 +308,12 @@ ABLATIONS: dict[str, Ablation] = {
     "purge-without-floor": Ablation("D3", ((Trimmer, "floor_over", _floor_as_it_was),), TRIMS),
     "purge-what-others-lack": Ablation("D3", ((Trimmer, "buried_until", _all_decided),), TRIMS),
     "no-joint-phase": Ablation("M2", ((policy, "advanced", _skip_joint),), CHANGES),
-    "joint-left-before-all-is-open": Ablation(
-        "M3", ((Readiness, "is_complete", _always),), CHANGES
-    ),
-    "any-configuration-counts": Ablation("M2", ((Replica, "is_current", _always),), CHANGES),
+    "joint-left-before-all-is-open": Ablation("M3", ((Readiness, "is_complete", always),), CHANGES),
+    "any-configuration-counts": Ablation("M2", ((Replica, "is_current", always),), CHANGES),
     "newcomers-begin-full": Ablation("D4", ((reconfigure, "_begin_empty", _begin_full),), CHANGES),
     "reigns-outlive-a-change": Ablation("M2", ((Replica, "_use", _use_and_stay),), CHANGES),
     "two-votes-in-a-generation": Ablation("V1", ((Voter, "asked", _vote_again),), VOTES),
-    "no-promise-check": Ablation("P2", ((Acceptor, "is_fenced", _never),), TAKEOVERS),
+    "no-promise-check": Ablation("P2", ((Acceptor, "is_fenced", never),), TAKEOVERS),
     "own-log-as-base": Ablation("T2", ((TakeOver, "best", _own_evidence),), TAKEOVERS),
     "longest-log-as-base": Ablation("T2", ((TakeOver, "best", _longest),), TAKEOVERS),
     "one-promise": Ablation("T1", ((TakeOver, "has_evidence", _one_promise),), CUTS),
@@ -346,32 +323,32 @@ ABLATIONS: dict[str, Ablation] = {
     "accept-over-a-hole": Ablation("P2", ((Acceptor, "joins", _over_a_hole),), TAKEOVERS),
     "count-before-adoption": Ablation("SL6", ((Acceptor, "_gap", _gap_counts),), TAKEOVERS),
     "took-though-one-gapped": Ablation("SL8", ((Acceptor, "is_whole", _numbered),), LOADS),
-    "took-without-its-start": Ablation("SL8", ((Decider, "is_of_this_start", _always),), LOADS),
+    "took-without-its-start": Ablation("SL8", ((Decider, "is_of_this_start", always),), LOADS),
     "one-number-for-what-was-split": Ablation(
         "SL8", ((InFlightProposals, "message", _one_number),), LOADS
     ),
-    "adopt-cuts-twice": Ablation("SL4", ((Acceptor, "is_late", _never),), TAKEOVERS),
+    "adopt-cuts-twice": Ablation("SL4", ((Acceptor, "is_late", never),), TAKEOVERS),
     "quorum-of-the-living": Ablation(
         "Q1", ((quorum, "is_quorum", _live_majority), (quorum, "decided_end", _live_decided)), CUTS
     ),
     "tell-before-disk": Ablation("P3", ((Outbox, "flush", _tell_before_disk),), CRASHES),
-    "local-read": Ablation("R1", ((Confirmer, "is_confirmed", _always),), CUTS),
+    "local-read": Ablation("R1", ((Confirmer, "is_confirmed", always),), CUTS),
     "dirty-read": Ablation("R3", ((Owner, "visible", _newest),), CUTS),
     "past-beyond-the-count": Ablation("R4", ((Owner, "first_shown", _all_that_is_there),), COUNTED),
-    "past-before-disk": Ablation("R3", ((PastReads, "holds", _always),), SLOW_DISKS),
+    "past-before-disk": Ablation("R3", ((PastReads, "holds", always),), SLOW_DISKS),
     "retry-without-identity": Ablation("C1", ((Gateway, "identity", _fresh_identity),), TAKEOVERS),
     "forget-operations": Ablation("C1", _FORGETTING, TAKEOVERS),
     "waiting-operations-not-looked-for-again": Ablation(
         "C1", ((Owner, "_loaded", _once_is_enough),), BUNDLES
     ),
-    "older-rows-not-looked-at": Ablation("C1", ((dedup_rebuild, "is_known", _always),), CRASHES),
+    "older-rows-not-looked-at": Ablation("C1", ((dedup_rebuild, "is_known", always),), CRASHES),
     "unknown-told-as-refused": Ablation("C3", ((Gateway, "verdict", _plain_refusal),), CUTS),
     "old-ballot-after-restart": Ablation("B2", ((Replica, "__init__", _resume),), CRASHES),
     "ballots-without-owner": Ablation(
         "B1", ((fence, "is_fenced", _is_fenced_by_epoch),), TAKEOVERS
     ),
     "rows-that-most-disks-cannot-take": Ablation(
-        "O8", ((Appender, "is_storable", _always),), FULL_DISKS
+        "O8", ((Appender, "is_storable", always),), FULL_DISKS
     ),
     "recreate-restarts-numbers": Ablation(
         "D2", ((handling, "next_version", _restart_numbers),), BASIC
@@ -386,18 +363,6 @@ SEED_PROTOCOL = (
 """What the seed text does not have, all at once."""
 
 
-@contextmanager
-def ablated(name: str) -> Iterator[None]:
-    """Run the body without a rule."""
-    with ablated_all([name]):
-        yield
-
-
-@contextmanager
-def ablated_all(names: Iterable[str]) -> Iterator[None]:
-    """Run the body without several rules."""
-    with ExitStack() as stack:
-        for name in names:
-            for where, attribute, instead in ABLATIONS[name].changes:
-                stack.enter_context(patch.object(where, attribute, instead))
-        yield
+def ablated(*names: str) -> AbstractContextManager[None]:
+    """Run the body without some rules."""
+    return changed(*(ABLATIONS[name] for name in names))

@@ -1,11 +1,8 @@
 """Rules of agendas taken away one at a time, from outside: the runs must notice each."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any
-from unittest.mock import patch
 
 from docstore.agendas import delivering
 from docstore.agendas.delivering import Delivering
@@ -14,20 +11,12 @@ from docstore.agendas.known import Known, KnownDocuments
 from docstore.documents.write_path import handle
 from docstore.model.agenda import Agenda, Effect, Timer
 from tests.sim.agendas import Shape
+from tests.sim.taken_away import Ablation, changed, nothing
 
 USUAL = Shape()
 DELUDED = Shape(kinds=("delude", "delude", "pause", "cut"), trouble=2.0)
 TROUBLED = Shape(kinds=(), trouble=3.0)
 CRASHES = Shape(kinds=("crash", "move"))
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """One rule removed: (where, name, instead) for each function, and the problem to notice."""
-
-    notices: str
-    changes: tuple[tuple[Any, str, Any], ...]
-    shape: Shape = USUAL
 
 
 _number = count()
@@ -41,10 +30,6 @@ def _believed(self: KnownDocuments, rows: Any) -> None:
     """Take the rows of a search for decided."""
     for row in rows:
         self.learn(row)
-
-
-def _nothing(*_: Any) -> None:
-    return None
 
 
 def _anew(link: str, effect: Effect) -> str:
@@ -66,20 +51,16 @@ def _all(self: Delivering, known: Known) -> int:
 RULES: dict[str, Ablation] = {
     "fired-by-name": Ablation("TI1", ((handle, "is_due", _of_its_name),), DELUDED),
     "not-found-by-the-next-owner": Ablation(
-        "TI1", ((KnownDocuments, "_survey", _nothing),), CRASHES
+        "TI1", ((KnownDocuments, "_survey", nothing),), CRASHES
     ),
     "believed-as-found": Ablation("EF4", ((KnownDocuments, "_read", _believed),), CRASHES),
-    "fired-only-once": Ablation("TI1", ((Firing, "_later", _nothing),), TROUBLED),
-    "without-identity": Ablation("EF4", ((delivering, "identity_of", _anew),)),
-    "delivered-if-unknown": Ablation("EF", ((Delivering, "_again", _next_anyway),)),
+    "fired-only-once": Ablation("TI1", ((Firing, "_later", nothing),), TROUBLED),
+    "without-identity": Ablation("EF4", ((delivering, "identity_of", _anew),), USUAL),
+    "delivered-if-unknown": Ablation("EF", ((Delivering, "_again", _next_anyway),), USUAL),
     "settled-before-delivery": Ablation("EF", ((Delivering, "until", _all),), CRASHES),
 }
 
 
-@contextmanager
-def without(name: str) -> Iterator[None]:
+def without(name: str) -> AbstractContextManager[None]:
     """Run the body without a rule."""
-    with ExitStack() as stack:
-        for where, attribute, instead in RULES[name].changes:
-            stack.enter_context(patch.object(where, attribute, instead))
-        yield
+    return changed(RULES[name])

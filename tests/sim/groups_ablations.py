@@ -24,6 +24,7 @@ from tests.sim.actors import is_settled
 from tests.sim.kafka_members import LINK, KafkaMember
 from tests.sim.members import Participant
 from tests.sim.sessions_shapes import Shape
+from tests.sim.taken_away import Ablation, always, never, no_why, nothing
 
 ROLES = Shape(
     groups=("/core/roles/r",), turns=(), lessees=0, members=4, partitions=4, ttl_ms=800, meddlers=0
@@ -58,8 +59,6 @@ KAFKA = Shape(
     kinds=("delude", "delude", "move", "pause"), actor_kinds=("freeze", "half", "deaf"),
     slots=1, slowpokes=0.3, leaves_s=2.0, ghosts=0.3, beats=16, straggle=0.2, faults_s=24.0,
 )  # fmt: skip
-
-Change = tuple[Any, str, Any]
 
 _changed: Callable[..., None] = Coordinating.changed
 _fence: Callable[..., None] = Coordinating._fence
@@ -174,67 +173,53 @@ def _claim_nothing(self: KafkaMember, number: int, partition: str, token: int) -
     self.submit(Operation(verb="GET", link=link), told)
 
 
-def _always(*_: Any) -> bool:
-    return True
-
-
-def _never(*_: Any) -> bool:
-    return False
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
-def _no_why(*_: Any) -> str:
-    return ""
-
-
 def _not_both(move: Move) -> bool:
     return not move.has_holder or move.is_released
 
 
-GROUP_RULES: dict[str, tuple[str, tuple[Change, ...], Shape]] = {
-    "sessions-not-granted-in-full": ("G8", ((Coordinating, "changed", _the_rest),), CHANGES),
-    "groups-updated-without-a-tag": (
+GROUP_RULES = {
+    "sessions-not-granted-in-full": Ablation(
+        "G8", ((Coordinating, "changed", _the_rest),), CHANGES
+    ),
+    "groups-updated-without-a-tag": Ablation(
         "G9",
-        ((updates, "Conditions", _nothing), (group_service, "why_not", _no_why)),
+        ((updates, "Conditions", nothing), (group_service, "why_not", no_why)),
         ROLES,
     ),
-    "tenure-with-the-target": ("G3", ((reconciling, "PASSES", {"": _always}),), ROLES),
-    "released-though-to-stay": (
+    "tenure-with-the-target": Ablation("G3", ((reconciling, "PASSES", {"": always}),), ROLES),
+    "released-though-to-stay": Ablation(
         "G3",
         ((CoordinatedGroup, "released", _released_by_anybody),),
         GHOSTS,
     ),
-    "released-in-an-old-pulse": (
+    "released-in-an-old-pulse": Ablation(
         "G3",
         ((CoordinatedGroup, "released", _released_at_any_time),),
         GHOSTS,
     ),
-    "led-when-assigned": (
+    "led-when-assigned": Ablation(
         "GM2",
         ((GroupMember, "_changed", _leads_at_once), (GroupMember, "_answered", _stamped)),
         LATE,
     ),
-    "confirmed-after-the-release": (
+    "confirmed-after-the-release": Ablation(
         "GM3",
-        ((MemberState, "is_past", _never), (MemberState, "has", _always)),
+        ((MemberState, "is_past", never), (MemberState, "has", always)),
         LATE,
     ),
-    "fenced-and-gone": ("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
-    "fenced-and-believing": ("GM4", ((GroupMember, "_drop", _believes_on),), SLOW),
-    "not-claimed": (
+    "fenced-and-gone": Ablation("G5", ((Coordinating, "_fence", _fenced_and_gone),), SLOW),
+    "fenced-and-believing": Ablation("GM4", ((GroupMember, "_drop", _believes_on),), SLOW),
+    "not-claimed": Ablation(
         "GO1",
         ((Participant, "_claim", _read_only), (offsets, "_after", _unclaimed)),
         CONSUMERS,
     ),
-    "commits-of-anybody": ("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
-    "kafka-generations-unchecked": ("KG3", ((KafkaGroup, "is_past", _never),), KAFKA),
-    "kafka-not-claimed": (
+    "commits-of-anybody": Ablation("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
+    "kafka-generations-unchecked": Ablation("KG3", ((KafkaGroup, "is_past", never),), KAFKA),
+    "kafka-not-claimed": Ablation(
         "KG4",
         ((KafkaMember, "_claim", _claim_nothing), (offsets, "_after", _unclaimed)),
         KAFKA,
     ),
-    "nobody-for-a-while": ("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
+    "nobody-for-a-while": Ablation("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
 }

@@ -136,7 +136,7 @@ def first_noticed(name: str, seeds: Iterable[int]) -> int | None:
 
 def _noticed_by_actors(name: str, seed: int) -> bool:
     with sessions_ablations.without(name):
-        outcome = sessions.run(seed, sessions_ablations.RULES[name].shape)
+        outcome = sessions.run(seed, sessions_ablations.RULES[name].aim)
     return bool(outcome.problems or outcome.stuck)
 
 

@@ -1,8 +1,8 @@
 """Rules of sessions taken away one at a time, from outside: the runs must notice each."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +22,7 @@ from tests.sim import meddlers, register, sessions_bench
 from tests.sim.actors import Actor, Sent
 from tests.sim.groups_ablations import CHANGES, GROUP_RULES, KAFKA
 from tests.sim.sessions_shapes import Shape
+from tests.sim.taken_away import Ablation, changed, never, nothing
 from tests.sim.tenants import Candidate, Tenant
 
 DELUDED = Shape(kinds=("delude", "delude", "move", "pause"), ttl_ms=800, lessees=3)
@@ -42,15 +43,6 @@ LATE = Shape(lessees=4, attached=40, ttl_ms=800, kinds=("move", "crash"))
 NEAR = Shape(lessees=0, ttl_ms=800, ghosts=0.5, actor_kinds=("freeze", "deaf"), is_near=True)
 HANDED_ON = replace(RATES, operators=3, meddlers=0, candidates=3, ttl_ms=4_000, faults_s=120.0)
 QUEUES = Shape(candidates=5, lessees=0, kinds=("move", "pause"), trouble=2.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """One rule removed: (where, name, instead) for each function, and what to aim with."""
-
-    rule: str
-    changes: tuple[tuple[Any, str, Any], ...]
-    shape: Shape
 
 
 _change: Callable[..., None] = Updates.change
@@ -154,7 +146,7 @@ def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, l
 
 def _register(self: Waiting, *arguments: Any) -> None:
     """Register somebody, without a look at what there is."""
-    with patch.object(Confirming, "confirm", _nothing):
+    with patch.object(Confirming, "confirm", nothing):
         _wait(self, *arguments)
 
 
@@ -180,14 +172,6 @@ def _by_an_exact_clock(window_s: float, *_: Any) -> float:
     return window_s
 
 
-def _never(*_: Any, **__: Any) -> bool:
-    return False
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
 RULES: dict[str, Ablation] = {
     "ended-under-any-reign": Ablation("S4", ((Updates, "change", _for_any_term),), DELUDED),
     "groups-changed-under-any-reign": Ablation(
@@ -208,7 +192,7 @@ RULES: dict[str, Ablation] = {
     "believed-for-the-whole-time": Ablation(
         "H2",
         (
-            (holder, "check_disjoint", _nothing),
+            (holder, "check_disjoint", nothing),
             (Tenant, "window_s", property(lambda self: self.ttl_s)),
         ),
         RATES,
@@ -216,7 +200,7 @@ RULES: dict[str, Ablation] = {
     "rates-ignored": Ablation(
         "H2",
         (
-            (holder, "check_disjoint", _nothing),
+            (holder, "check_disjoint", nothing),
             (Tenant, "window_s", property(lambda self: self.ttl_s * 0.99)),
         ),
         RATES,
@@ -224,16 +208,16 @@ RULES: dict[str, Ablation] = {
     "a-clock-that-stops": Ablation("H3", ((Actor, "resume", _stopped_clock),), ACTORS),
     "renewed-though-ending": Ablation(
         "S4",
-        ((Deadlines, "renew", _renewed_though_ending), (Deadlines, "is_ending", _never)),
+        ((Deadlines, "renew", _renewed_though_ending), (Deadlines, "is_ending", never)),
         UNKNOWN,
     ),
     "members-confirmed-though-leaving": Ablation(
         "G2",
         (
             (Deadlines, "renew", _renewed_though_ending),
-            (Deadlines, "is_ending", _never),
-            (CoordinatedGroup, "is_leaving", _never),
-            (CoordinatedGroup, "_takes", _never),
+            (Deadlines, "is_ending", never),
+            (CoordinatedGroup, "is_leaving", never),
+            (CoordinatedGroup, "_takes", never),
         ),
         replace(UNKNOWN, groups=("/core/roles/r",), turns=(), lessees=0, members=4),
     ),
@@ -247,7 +231,7 @@ RULES: dict[str, Ablation] = {
     "swept-once": Ablation("S5", ((sessions_bench, "config_of", _swept_once),), LATE),
     "read-then-waiting": Ablation("W1", ((Waiting, "wait", _read_then_waiting),), QUEUES),
     "entered-under-any-lease": Ablation(
-        "A4", ((serve, "unmet", _nothing), (register, "unmet", _nothing)), NEAR
+        "A4", ((serve, "unmet", nothing), (register, "unmet", nothing)), NEAR
     ),
     "handed-on-at-once": Ablation("S7", ((meddlers, "lapse_s", _at_once),), HANDED_ON),
     "handed-on-by-an-exact-clock": Ablation(
@@ -263,13 +247,9 @@ RULES: dict[str, Ablation] = {
     ),
 }
 
-RULES |= {name: Ablation(*each) for name, each in GROUP_RULES.items()}
+RULES |= GROUP_RULES
 
 
-@contextmanager
-def without(name: str) -> Iterator[None]:
+def without(name: str) -> AbstractContextManager[None]:
     """Run the body without a rule."""
-    with ExitStack() as stack:
-        for where, attribute, instead in RULES[name].changes:
-            stack.enter_context(patch.object(where, attribute, instead))
-        yield
+    return changed(RULES[name])

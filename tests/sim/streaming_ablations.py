@@ -8,11 +8,10 @@ member uncounted only for as long as nobody tells its leader of it; and who is c
 may lead decides only which records are lost that were not committed (`lost uncommitted` counts).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 from docstore.machines import updates
 from docstore.machines.events import Room
@@ -54,6 +53,7 @@ from docstore.wire.streams_messages import Adopt
 from tests.sim import streaming, streaming_bench, streaming_documents
 from tests.sim.register import RegisterView
 from tests.sim.streaming_shapes import Shape
+from tests.sim.taken_away import Ablation, changed, never, no_why, nothing
 
 BASIC = Shape(partitions=2, fail_back_s=0.5)
 CRASHES = Shape(kinds=("crash", "crash", "storm", "flap"), tail_bytes=400, snapshot_batches=3)
@@ -89,15 +89,6 @@ UNCLEANLY = replace(
     kinds=("crash", "crash", "isolate"), offline_retry_s=0.5,
 )  # fmt: skip
 KEPT = Shape(kinds=("crash", "pause"), retention_ms=500, retention_bytes=1_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """One rule removed: (where, name, instead) for each function, and what to aim with."""
-
-    rule: str
-    changes: tuple[tuple[Any, str, Any], ...]
-    shape: Shape = BASIC
 
 
 _flush, _recover, _resign = Disk.flush, Replicas.recover, Roles.resign
@@ -269,29 +260,17 @@ def _cut_anyway(self: FollowedPartitions, log: PartitionLog, end: int) -> None:
     self.seek(log)
 
 
-def _never(*_: Any, **__: Any) -> bool:
-    return False
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
-def _no_why(*_: Any, **__: Any) -> str:
-    return ""
-
-
 _bounds: Callable[..., PassBounds] = CompactionTask._bounds
 _advance: Callable[..., None] = HighWatermarks.advance
 _wait: Callable[..., None] = Purgatory.wait
 _learn: Callable[..., None] = FollowedPartitions._learn
 _named: Callable[[str, str], str] = replica_set.partition_name
-_ANY_MAY_FOLLOW = (replica_set, "may_follow", _no_why)
+_ANY_MAY_FOLLOW = (replica_set, "may_follow", no_why)
 """The second line, at the documents' owner, is taken away with the first."""
 
 RULES: dict[str, Ablation] = {
     "told-before-the-promise-is-kept": Ablation("P3", ((Disk, "flush", _tell_early),), SLOW),
-    "no-fence": Ablation("RF1", ((fencing, "is_fenced", _never),), CUTS),
+    "no-fence": Ablation("RF1", ((fencing, "is_fenced", never),), CUTS),
     "counted-before-it-is-kept": Ablation("RC1", ((Disk, "flush", _count_early),), CRASHES),
     "old-members-not-counted": Ablation(
         "RC2", ((Leading, "required", property(_without_old)),), SETS
@@ -302,10 +281,12 @@ RULES: dict[str, Ablation] = {
     "anybody-is-elected": Ablation(
         "RC5", ((Elections, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
     ),
-    "eligible-for-ever": Ablation("RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW)),
+    "eligible-for-ever": Ablation(
+        "RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW), BASIC
+    ),
     "committed-by-too-few": Ablation("RC2", ((HighWatermarks, "advance", _advance_alone),), SETS),
     "updates-without-a-tag": Ablation(
-        "RF2", ((updates, "Conditions", _nothing), _ANY_MAY_FOLLOW), SETS
+        "RF2", ((updates, "Conditions", nothing), _ANY_MAY_FOLLOW), SETS
     ),
     "fenced-before-the-epoch-is-allocated": Ablation(
         "RF3", ((Elections, "elect", _elect_at_once), _ANY_MAY_FOLLOW), CRASHES
@@ -320,7 +301,7 @@ RULES: dict[str, Ablation] = {
         "RC8", ((FollowedPartitions, "adopt", _high_before_cut),), TAILS
     ),
     "repetition-answered-at-once": Ablation("RN1", ((Purgatory, "wait", _repeat_at_once),), CUTS),
-    "producers-not-cut": Ablation("RN2", ((ProducerState, "cut", _nothing),), CUTS),
+    "producers-not-cut": Ablation("RN2", ((ProducerState, "cut", nothing),), CUTS),
     "incarnations-are-one": Ablation(
         "RF4",
         (
@@ -356,7 +337,7 @@ RULES: dict[str, Ablation] = {
     "newest-record-removed": Ablation(
         "RC13", ((NewestOffsets, "supersedes", _of_a_known_key),), COMPACTED
     ),
-    "producers-compacted-away": Ablation("RN2", ((ProducerState, "remembers", _never),), COMPACTED),
+    "producers-compacted-away": Ablation("RN2", ((ProducerState, "remembers", never),), COMPACTED),
     "tombstones-removed-at-once": Ablation(
         "RC14", ((CompactionTask, "_bounds", _all_expired),), COMPACTED
     ),
@@ -368,7 +349,7 @@ RULES: dict[str, Ablation] = {
         "RN3", ((ClientProduces, "_lost", _ask_again),), PLAIN
     ),
     "reset-when-the-disk-is-full": Ablation("RD1", ((Partitions, "step", _reset_when_full),), FULL),
-    "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", _never),), GROUPS),
+    "members-leave-with-their-data": Ablation("RM1", ((Reassignment, "blocks", never),), GROUPS),
     "unclean-without-leave": Ablation(
         "RF5", ((Elections, "_may_be_unclean", _always_unclean),), OFFLINE
     ),
@@ -381,10 +362,6 @@ MORE = {"no-witnesses": "elections because its leader is gone"}
 """Rule that is no promise -> what is counted more often without it."""
 
 
-@contextmanager
-def without(name: str) -> Iterator[None]:
+def without(name: str) -> AbstractContextManager[None]:
     """Run the body without a rule."""
-    with ExitStack() as stack:
-        for where, attribute, instead in RULES[name].changes:
-            stack.enter_context(patch.object(where, attribute, instead))
-        yield
+    return changed(RULES[name])

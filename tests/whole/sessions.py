@@ -10,8 +10,7 @@ not fall; queues lose nobody; what is attached to a lease goes with it, and not 
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from random import Random
 from typing import Any
@@ -21,6 +20,7 @@ from docstore.sessions import holder
 from docstore.sessions.holder import Holder
 from tests.sim.clocks import RATE_ERROR
 from tests.sim.sessions_ablations import RULES
+from tests.sim.taken_away import Ablation, changed
 from tests.whole.faults import KINDS
 from tests.whole.run import FAULTS_S, PORT, Outcome, Run, run
 from tests.whole.sessions_faults import OF_PROCESSES, SessionNemesis
@@ -201,24 +201,19 @@ class Deposed(Sessions):
     every_s = 4.0
 
 
-Change = tuple[Any, str, Any]
-"""(where, name, instead)."""
-
-WITHOUT: Mapping[str, tuple[type[Sessions], Sequence[Change]]] = {
-    "stamped-at-receipt": (Late, ((Holder, "answered", _stamped_at_receipt),)),
-    "ended-under-any-reign": (Deposed, RULES["ended-under-any-reign"].changes),
-    "answered-from-memory": (Deposed, RULES["answered-from-memory"].changes),
-    "fences-not-carried": (Sessions, RULES["fences-not-carried"].changes),
+WITHOUT: Mapping[str, tuple[type[Sessions], Ablation]] = {
+    "stamped-at-receipt": (Late, Ablation("H1", ((Holder, "answered", _stamped_at_receipt),))),
+    "ended-under-any-reign": (Deposed, RULES["ended-under-any-reign"]),
+    "answered-from-memory": (Deposed, RULES["answered-from-memory"]),
+    "fences-not-carried": (Sessions, RULES["fences-not-carried"]),
 }
-"""Rule -> (what is played without it, the changes)."""
+"""Rule -> (what is played without it, what is changed)."""
 
 
 def run_without(rule: str, seed: int) -> Outcome:
     """Return the outcome of a seed without a rule."""
-    with ExitStack() as stack:
-        kind, changes = WITHOUT[rule]
-        for change in changes:
-            stack.enter_context(patch.object(*change))
+    kind, ablation = WITHOUT[rule]
+    with changed(ablation):
         return run(seed, kind)
 
 

@@ -116,7 +116,7 @@ CAUGHT_BY_RUNS = sorted(ABLATIONS.keys() - NOTICED_BY.keys())
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CAUGHT_BY_RUNS)
 def test_a_missing_rule_is_noticed_by_a_run(name: str) -> None:
-    world = ABLATIONS[name].world
+    world = ABLATIONS[name].aim
     assert world is not None, "neither a run nor a test looks after it"
     seed = noticed_by(name, 8)
     assert seed is not None

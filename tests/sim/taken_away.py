@@ -1,0 +1,45 @@
+"""A rule that is taken away from outside, and what takes the place of most functions."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+Change = tuple[Any, str, Any]
+"""(where, name, instead)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """One rule removed: what is changed for each function that holds it, and what to aim with."""
+
+    rule: str
+    changes: Sequence[Change]
+    aim: Any = None
+
+
+@contextmanager
+def changed(*ablations: Ablation) -> Iterator[None]:
+    """Run the body without some rules."""
+    with ExitStack() as stack:
+        for each in ablations:
+            for change in each.changes:
+                stack.enter_context(patch.object(*change))
+        yield
+
+
+def always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def never(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def no_why(*_: Any, **__: Any) -> str:
+    return ""
