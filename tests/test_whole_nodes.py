@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.disk.journal_ablations import ablated
+from tests.tiers import tiers
 from tests.whole.alone import AloneAtLevel1, AloneAtLevel2
 from tests.whole.declaring import Declaring
 from tests.whole.holding import Holding, HoldingLong, HoldingLongOfFive, Nameless
@@ -18,24 +19,12 @@ from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 # Each of these once found a bug; what it was stands in the commit that pinned it.
 PINNED = (10_024,)
 THOROUGH, SLOW = pytest.mark.thorough, pytest.mark.slow
-MORE = [
-    *(pytest.param(seed, marks=THOROUGH) for seed in range(2, 5)),
-    *(pytest.param(seed, marks=SLOW) for seed in range(5, 9)),
-]
 # The first spoils three disks: one start is refused, and two find everything.
-SPOILING = [
-    3,
-    *(pytest.param(seed, marks=THOROUGH) for seed in (2, 4)),
-    *(pytest.param(seed, marks=SLOW) for seed in range(5, 9)),
-]
-OF_SESSIONS = [
-    *(pytest.param(seed, marks=THOROUGH) for seed in range(4)),
-    *(pytest.param(seed, marks=SLOW) for seed in range(4, 12)),
-]
+SPOILING = tiers([3], (2, 4), range(5, 9))
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")  # Of nodes that were ended in the middle.
-@pytest.mark.parametrize("seed", [1, *MORE, *PINNED])
+@pytest.mark.parametrize("seed", tiers([1, *PINNED], range(2, 5), range(5, 9)))
 def test_a_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed)
     assert outcome.problems == []
@@ -70,9 +59,8 @@ def test_a_seed_replays_exactly_in_another_process(code: str) -> None:
     assert traces != {""}
 
 
-@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=THOROUGH) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", tiers([], (1, 2), [3]))
 def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     outcome = run(seed, Walking)
     assert outcome.problems == []
@@ -80,9 +68,7 @@ def test_walks_miss_nothing_and_show_nothing_twice(seed: int) -> None:
     assert outcome.faults.total() > 5
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(each, marks=THOROUGH) for each in (WalkingAtLevel1, WalkingAtLevel2)]
-)
+@pytest.mark.parametrize("kind", tiers([], (WalkingAtLevel1, WalkingAtLevel2)))
 def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert outcome.problems == []
@@ -90,7 +76,7 @@ def test_walks_at_the_weaker_levels_miss_nothing_that_is_everywhere(kind: type[R
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("kind", [pytest.param(AloneAtLevel1, marks=THOROUGH), AloneAtLevel2])
+@pytest.mark.parametrize("kind", tiers([AloneAtLevel2], [AloneAtLevel1]))
 def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert outcome.problems == []
@@ -99,7 +85,7 @@ def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> N
 
 # Of seeds 1 to 4, these two notice each of both rules being taken away; the first is the quicker.
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=THOROUGH) for seed in (1, 4)])
+@pytest.mark.parametrize("seed", tiers([], (1, 4)))
 def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
     seed: int,
 ) -> None:
@@ -110,13 +96,7 @@ def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledge
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Holding,
-        *(pytest.param(each, marks=THOROUGH) for each in (HoldingLong, HoldingLongOfFive)),
-    ],
-)
+@pytest.mark.parametrize("kind", tiers([Holding], (HoldingLong, HoldingLongOfFive)))
 def test_whichever_directed_link_is_held_all_else_goes_on_within_seconds(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert (outcome.problems, outcome.stuck) == ([], [])
@@ -132,7 +112,7 @@ def test_a_relay_that_speaks_in_its_own_name_is_noticed() -> None:
 
 # Wall clocks of nodes and of processes jump by an hour meanwhile, and all clocks have wrong rates.
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("seed", OF_SESSIONS)
+@pytest.mark.parametrize("seed", tiers([], range(4), range(4, 12)))
 def test_leases_locks_and_roles_of_whole_nodes_are_believed_in_by_one_and_end_in_time(
     seed: int,
 ) -> None:

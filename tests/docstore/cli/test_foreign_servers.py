@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from docstore.cli import terminal
 from docstore.cli.app import app
 from tests.docstore.cli.test_commands import commands
+from tests.tiers import tiers
 
 WITHOUT_URL = {
     "serve", "demo kill", "demo stop", "force-config", "spark", "token", "restore", "backup verify",
@@ -148,13 +149,7 @@ def test_every_command_is_looked_at() -> None:
 QUICK = ("a page", "an object")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *QUICK,
-        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ANSWERS if kind not in QUICK),
-    ],
-)
+@pytest.mark.parametrize("kind", tiers(QUICK, (kind for kind in ANSWERS if kind not in QUICK)))
 def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
     """It was printed as if it were a document, or ended in a traceback."""
     status, head, body = ANSWERS[kind]

@@ -25,6 +25,7 @@ from docstore.testing.simulation.world import World
 from docstore.wire.link_messages import FIRST_PROTOCOL
 from tests.sim.cluster import Cluster
 from tests.sim.process import Process
+from tests.tiers import tiers
 
 OLD, BETWEEN, NEW = FIRST_PROTOCOL, FIRST_PROTOCOL + 1, FIRST_PROTOCOL + 2
 NAMES = ("n0", "n1", "n2", "s0", "s1")
@@ -94,14 +95,7 @@ def storm(seed: int) -> Mixed:
     return group
 
 
-QUICK = 4
-SEEDS = [
-    *range(QUICK),
-    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, 30)),
-]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", tiers(range(4), range(4, 30)))
 def test_what_some_member_does_not_read_is_not_stored(seed: int) -> None:
     group = storm(seed)
     assert group.unread == []

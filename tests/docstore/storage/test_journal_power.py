@@ -12,12 +12,12 @@ from tests.disk.disk import Disk
 from tests.disk.failures import error_of_disk, no_room
 from tests.disk.journalled import Journalled, Smallest, cut_at_random, fail_at, found_on, watched
 from tests.disk.starts import boots_told, cut_in_a_start
+from tests.tiers import tiers
 
-FIRST = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
-LONGEST = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 6)]
+FIRST = tiers([0], (1, 2))
 
 
-@pytest.mark.parametrize("seed", [*range(2), *LONGEST])
+@pytest.mark.parametrize("seed", tiers(range(2), (2, 3), (4, 5)))
 def test_nothing_acknowledged_is_lost(seed: int) -> None:
     outcome = cut_at_random(seed, 120)
     assert outcome.images > 80

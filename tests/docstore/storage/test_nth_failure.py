@@ -6,12 +6,10 @@ Source: how SQLite tests itself ("fail at the n-th call, for every n").
 import pytest
 
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
+from tests.tiers import tiers
 
-QUICK, SCRIPTS = 2, 12
-SEEDS = [
-    *range(QUICK),
-    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),
-]
+SCRIPTS = 12
+SEEDS = tiers(range(2), range(2, 4), range(4, SCRIPTS))
 
 
 def _every(seed: int, step: int) -> range:

@@ -3,11 +3,10 @@
 import pytest
 
 from tests.disk.power import cut_at_random
+from tests.tiers import tiers
 
-LONGEST = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 6)]
 
-
-@pytest.mark.parametrize("seed", [*range(2), *LONGEST])
+@pytest.mark.parametrize("seed", tiers(range(2), (2, 3), (4, 5)))
 def test_nothing_acknowledged_is_lost(seed: int) -> None:
     outcome = cut_at_random(seed, 150)
     assert outcome.images > 100

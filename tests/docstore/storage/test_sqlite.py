@@ -335,7 +335,8 @@ def shorten(content: bytearray, rng: random.Random) -> None:
 
 DAMAGE = [
     (flip, 20),
-    pytest.param(flip, 300, marks=pytest.mark.thorough),
+    pytest.param(flip, 60, marks=pytest.mark.thorough),
+    pytest.param(flip, 300, marks=pytest.mark.slow),
     (blank, 20),
     (shorten, 20),
 ]

@@ -16,12 +16,9 @@ from docstore.storage.partition_writing import PartitionWriter
 from tests.disk import stream_script
 from tests.disk.failures import calls_of, error_of_disk, no_room, play, read_with_failure
 from tests.disk.power import cut_at_random
+from tests.tiers import tiers
 
-QUICK, SCRIPTS = 2, 12
-SEEDS = [
-    *range(QUICK),
-    *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, SCRIPTS)),
-]
+SEEDS = tiers(range(2), range(2, 4), range(4, 12))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -300,7 +300,7 @@ DAMAGE = [
     (blank, 30),
     (shorten, 10),
     pytest.param(flip, 300, marks=pytest.mark.thorough),
-    pytest.param(flip_early, 1500, marks=pytest.mark.thorough),
+    pytest.param(flip_early, 1500, marks=pytest.mark.slow),
 ]
 
 
