@@ -40,10 +40,6 @@ SEEDS ?= 200
 MINUTES ?= 10
 SOAK_MINUTES ?= 30
 BENCH_FLAGS ?=
-# Short enough for every run of the tests, whose own seeds end before; `make sim` and `make long`
-# go far beyond.
-SEED_SHORT := 24
-SEEDS_SHORT := 20
 SEEDS_LONG ?= 5000
 
 .PHONY: help
@@ -55,13 +51,8 @@ demo: $(STAMP) ## Three nodes on this machine, and a tour of what they do (DEMO_
 	$(BIN)/docstore demo $(DEMO_FLAGS)
 
 .PHONY: test
-test: $(STAMP) ## The quick tests and a short simulation, in minutes (PYTEST_FLAGS="-k link").
+test: $(STAMP) ## The quick tests, in minutes (PYTEST_FLAGS="-k link").
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not thorough and not slow" $(PYTEST_FLAGS) tests
-	@$(MAKE) --no-print-directory short-sim
-
-.PHONY: short-sim
-short-sim: $(STAMP)
-	$(BIN)/python -m tests.sim --seed $(SEED_SHORT) --seeds $(SEEDS_SHORT)
 
 .PHONY: thorough
 thorough: $(STAMP_MORE) ## The tests that `make test` leaves out and that take minutes more (PYTEST_FLAGS=).
