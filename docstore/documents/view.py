@@ -117,10 +117,6 @@ class MembersView:
         are_linked = all(peers[node].linked for node in alive)
         return are_linked and is_quorum([self.me, *alive], self.configuration.sets)
 
-    @property
-    def is_draining(self) -> bool:
-        return self._core.is_draining
-
     def is_alive(self, node: str) -> bool:
         return node == self.me or (node in self._core.peers and self._core.is_alive(node))
 

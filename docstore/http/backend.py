@@ -13,7 +13,7 @@ from docstore.maintenance.webhooks.calling import Caller
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from docstore.reads.availability import Availability
-from docstore.reads.listings import Listed, Listings
+from docstore.reads.listings import Listed
 from docstore.reads.pages import NodePages
 from docstore.reads.scans.feed import Feed
 from docstore.reads.scans.queries import GroupQueries
@@ -58,7 +58,6 @@ class Inside(Protocol):
 
     availability: Availability
     feed: Feed
-    listings: Listings
     queries: GroupQueries
     resync: Resync
     scans: Scans

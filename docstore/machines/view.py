@@ -26,10 +26,6 @@ class MachineView(Protocol):
     def lacks_quorum(self) -> bool:
         """Say whether this node does not hear a majority of the members."""
 
-    @property
-    def is_draining(self) -> bool:
-        """Say whether this node gives its slots away, and takes none."""
-
     def is_alive(self, node: str) -> bool:
         """Say whether a node is heard. False for strangers; True for this one."""
 

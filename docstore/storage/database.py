@@ -135,11 +135,6 @@ class Database(Generic[W]):
         """Refuse all writes, since the journal of the file has failed."""
         self._broken = str(error)
 
-    async def size_bytes(self) -> int:
-        """Return the bytes of the file, its log and the log's index."""
-        files = (Path(f"{self.path}{end}") for end in ("", "-wal", "-shm"))
-        return sum(file.stat().st_size for file in files if file.exists())
-
     async def close(self) -> None:
         """Finish the operations under way and release everything, the lock last."""
         stack, self._stack = self._stack, AsyncExitStack()

@@ -226,8 +226,5 @@ class StreamStore(Protocol):
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
         """Answer queries in their order, from one consistent snapshot of the committed batches."""
 
-    async def size_bytes(self) -> int:
-        """Return the size on disk in bytes, the log included."""
-
     async def close(self) -> None:
         """Finish the operations under way and release everything. Safe to call twice."""

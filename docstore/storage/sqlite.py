@@ -168,10 +168,6 @@ class SqliteStore:
             "docstore_journal_replayed": float(self._started.replayed),
         }
 
-    async def size_bytes(self) -> int:
-        """Return the bytes of the file, its log and the log's index, without the journal."""
-        return await self._file.size_bytes()
-
     async def close(self) -> None:
         try:
             await self._file.close()

@@ -392,8 +392,5 @@ class Store(Tables, Protocol):
     def measures(self) -> Mapping[str, float]:
         """Return the metrics of the store (docs/metrics.md)."""
 
-    async def size_bytes(self) -> int:
-        """Return the size of the store on disk in bytes, its log included."""
-
     async def close(self) -> None:
         """Finish the operations under way and release everything. Safe to call twice."""

@@ -120,10 +120,6 @@ class SqliteStreamStore:
     async def read(self, queries: Sequence[PartitionQuery]) -> list[PartitionResult]:
         return await self._file.run("reader", partial(_answer, queries))
 
-    async def size_bytes(self) -> int:
-        """Return the bytes of the file, its log and the log's index."""
-        return await self._file.size_bytes()
-
     async def close(self) -> None:
         await self._file.close()
 

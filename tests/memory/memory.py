@@ -80,9 +80,5 @@ class MemoryStore:
         """Return an empty mapping: there is no journal."""
         return {}
 
-    async def size_bytes(self) -> int:
-        """Return 0: nothing is on disk."""
-        return 0
-
     async def close(self) -> None:
         """Keep everything for the next `open`."""

@@ -35,9 +35,5 @@ class MemoryStreamStore:
         """Answer queries in their order."""
         return [self.ledger.answer(query) for query in queries]
 
-    async def size_bytes(self) -> int:
-        """Return 0: nothing is on disk."""
-        return 0
-
     async def close(self) -> None:
         """Keep everything for the next `open`."""

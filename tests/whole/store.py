@@ -191,10 +191,6 @@ class SimulatedStore:
         """Return what there is to count."""
         return self._journalling.measures()
 
-    async def size_bytes(self) -> int:
-        """Return the bytes of all files."""
-        return sum(len(file.now) for file in self.disk.files.values())
-
     async def close(self) -> None:
         """Give the file back."""
         await self._journalling.close()

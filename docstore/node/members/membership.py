@@ -101,11 +101,6 @@ class GossipMembership:
     def describe(self) -> list[dict[str, Any]]:
         return [self._describe(member) for member in self._agent.members()]
 
-    @property
-    def health(self) -> int:
-        """Return how unhealthy this node believes itself to be: 0 is healthy (Lifeguard)."""
-        return self._agent.health
-
     def _on_change(self, change: Change) -> None:
         self._changed()
 

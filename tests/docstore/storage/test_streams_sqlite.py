@@ -241,7 +241,7 @@ async def test_the_log_of_streams_is_copied_back_and_stays_short(path: Path) -> 
         await store.commit([leader.append(A, 1, size=1 << 20)])
         wal = size(Path(f"{path}-wal"))
         assert wal < 32 << 20
-    assert await store.size_bytes() >= wal + size(path) > 60 << 20
+    assert wal + size(path) > 60 << 20
     await store.close()
 
 
