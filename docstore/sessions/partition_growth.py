@@ -1,13 +1,14 @@
 """Growth of topics: groups that read a topic take in the partitions that are added to it.
 
 The coordinator reads the topics of its groups at intervals. If a topic is deleted, or its read
-fails, the group keeps its partitions.
+fails, the group keeps its partitions; also if the topic has grown to more than a group may have.
 """
 
 from functools import partial
 
 from docstore.model import json
 from docstore.model.operation import Answer, Operation
+from docstore.services.group_document import PARTITIONS_MAX
 from docstore.sessions.coordinated_group import CoordinatedGroup
 from docstore.sessions.core import Core
 
@@ -36,5 +37,8 @@ def _read(governed: CoordinatedGroup, topic: str, answer: Answer) -> None:
         return
     count = json.load(answer.row.state).get("partitions")
     parts = governed.changes.parts or governed.group.parts
-    if isinstance(count, int) and count > parts.get(topic, count):
-        governed.changes.parts = {**parts, topic: count}
+    if not isinstance(count, int) or count <= parts.get(topic, count):
+        return
+    grown = {**parts, topic: count}
+    if sum(grown.values()) <= PARTITIONS_MAX:  # Else no update of the group would be stored.
+        governed.changes.parts = grown

@@ -2,7 +2,13 @@
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.services.group_document import GROUPS, GroupState, MemberDetails, group_of
+from docstore.services.group_document import (
+    GROUPS,
+    PARTITIONS_MAX,
+    GroupState,
+    MemberDetails,
+    group_of,
+)
 from docstore.sessions.group_messages import Changed, Join, Pulse, reply_of
 from tests.docstore.sessions.group import Group as Nodes
 
@@ -40,6 +46,18 @@ def test_a_topic_that_is_gone_takes_nothing_out() -> None:
     nodes.put(LINK, GroupState(parts={"flights": 2}).state())
     nodes.run(2.5)
     assert found(nodes).parts == {"flights": 2}
+
+
+def test_a_group_goes_on_without_the_partitions_that_are_too_many_for_it() -> None:
+    """No update of it was stored any more: nothing joined it, and nothing that was silent left."""
+    nodes = Nodes(topics_s=1.0)
+    put_topic(nodes, PARTITIONS_MAX + 1)
+    nodes.put(LINK, GroupState(parts={"flights": PARTITIONS_MAX}).state())
+    nodes.run(2.5)
+    call = nodes.call(LINK, "groups-join", list(Join("x", MemberDetails())))
+    nodes.run(1.0)
+    assert not nodes.replies[call].code
+    assert found(nodes).parts == {"flights": PARTITIONS_MAX}
 
 
 def found(nodes: Nodes) -> GroupState:
