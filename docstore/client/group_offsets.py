@@ -1,7 +1,7 @@
 """Offsets of a consumer group: claims, first offsets and commits of its partitions."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -94,14 +94,18 @@ class GroupOffsets:
             await asyncio.sleep(PAUSE_S)
         return reading.committed >= 0
 
-    async def ends(self) -> dict[str, int]:
-        """Return the end of each partition of the group, as soon as every leader answers."""
-        while True:
+    async def ends(self, is_over: Callable[[], bool]) -> dict[str, int]:
+        """Return the end of each partition of the group, as soon as every leader answers.
+
+        is_over: whether to return without, as for a topic that was deleted.
+        """
+        while not is_over():
             found = {name: end for name, (_, end) in (await self._progress()).items()}
             ends = {name: end for name, end in found.items() if end is not None}
             if len(ends) == len(found):
                 return ends
             await asyncio.sleep(PAUSE_S)
+        return {}
 
     async def commit_until(
         self, ends: Mapping[str, int], readings: Sequence[PartitionReading]

@@ -146,7 +146,9 @@ class ConsumerGroup(GroupMembership):
         until_end: stop when the group, with all its members, has read and committed the records
         that exist now.
         """
-        ends = await self._offsets.ends() if until_end else {}
+        ends = {}
+        if until_end:
+            ends = await self._offsets.ends(lambda: self.is_over or self._problem is not None)
         while True:
             self._taker = asyncio.current_task()
             self._processed()

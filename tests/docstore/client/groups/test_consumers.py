@@ -250,6 +250,20 @@ async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -
     assert refused.value.status == 404
 
 
+async def test_a_group_of_which_a_topic_was_deleted_is_not_waited_for(
+    client: Client, topic: str
+) -> None:
+    """Reading to the end waited for the end of that topic for ever."""
+    gone = f"{topic}-gone"
+    await client.json("POST", "/core/streams", {"name": gone})
+    await client.json("POST", "/core/groups", {"name": topic, "topics": [gone, topic]})
+    await client.json("DELETE", f"/core/streams/{gone}")
+    async with asyncio.timeout(20), client.group(topic, [gone, topic]) as group:
+        with pytest.raises(RequestFailed, match=f"there is no topic {gone}"):
+            async for _ in group.records(until_end=True):
+                pass
+
+
 async def test_a_group_that_reads_other_topics_is_not_joined(client: Client, topic: str) -> None:
     await client.json("POST", "/core/groups", {"name": topic, "topics": [topic]})
     with pytest.raises(Differs, match=rf"topics is \['{topic}'\], asked for was \['other'\]"):
