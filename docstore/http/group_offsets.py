@@ -129,7 +129,7 @@ class OffsetPages:
         """Return the lag of each group that this node coordinates, by topic, LAG_S old at most.
 
         A topic is left out while the end of one of its partitions cannot be read, since the lag of
-        the others would look like less. The next call reads it again.
+        the others would look like less. It is read again after END_S.
         """
         try:
             links = list(self._backend.inside().session_backend.groups())[:GROUPS_MAX]
@@ -145,7 +145,7 @@ class OffsetPages:
         found = await asyncio.gather(*map(self._lag_of, links))
         lags = {name: lag for each in found for name, lag in each.items()}
         if None in lags.values():
-            self._lags_until = 0.0
+            self._lags_until = min(self._lags_until, asyncio.get_running_loop().time() + END_S)
         return {name: lag for name, lag in lags.items() if lag is not None}
 
     async def _lag_of(self, link: str) -> dict[str, int | None]:
