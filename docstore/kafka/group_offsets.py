@@ -42,7 +42,7 @@ class Commit(NamedTuple):
     """An offset to commit."""
 
     place: Place
-    incarnation: str
+    topic: Topic
     state: State
 
     @property
@@ -111,7 +111,7 @@ class GroupOffsets:
                     "recordEpoch": max(0, getattr(each, "committed_leader_epoch", 0)),
                     "metadata": each.committed_metadata or "",
                 }
-                commits.append(Commit(place, topic.incarnation, said))
+                commits.append(Commit(place, topic, said))
         return commits
 
     async def _commit(self, call: Call, commits: list[Commit]) -> dict[Place, ErrorCode]:
@@ -120,14 +120,11 @@ class GroupOffsets:
         for _ in range(ROUNDS):
             if not commits:
                 break
-            parts: dict[str, int] = {}
-            for topic, number in (each.place for each in commits):
-                parts[topic] = max(parts.get(topic, 0), number + 1)
             said = CommitAsked(
                 asked.member_id,
                 instance_of(asked),
                 asked.generation_id_or_member_epoch,
-                parts,
+                {each.topic.name: each.topic.partitions for each in commits},
             )
             told = await self._calls.tell(call, asked.group_id, "commit", said)
             if told.code:
@@ -157,7 +154,7 @@ class GroupOffsets:
         not change since the attempt.
         """
         offset, said = offset_link(link, commit.partition), commit.state | {"token": token}
-        claim = claim_of(said, commit.incarnation)
+        claim = claim_of(said, commit.topic.incarnation)
         attempt = claim if said["offset"] == NOTHING else said
         answer = await self._offsets.change(link, offset, attempt, TIMEOUT_S)
         if answer.code == "not-claimed":
