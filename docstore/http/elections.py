@@ -43,7 +43,7 @@ from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Operation
-from docstore.model.service import Refusal, Service
+from docstore.model.service import Malformed, Service
 from docstore.ownership.by_store import Candidate, Turns
 from docstore.services.leases import lease_link
 from docstore.services.lock_queue import (
@@ -110,7 +110,7 @@ class ElectionPages(FactoryPages):
         asked = json.parse_object(raw)
         path, kind = service.options.path, Fields(asked).text("kind", default="")
         if kind in MACHINES:
-            raise Refusal(f"kind: {kind} is for nodes; clients cannot send it", status=400)
+            raise Malformed(f"kind: {kind} is for nodes; clients cannot send it")
         operation = handler_patch(request, link, raw)
         if kind == CAMPAIGNS[path]:
             return await self._campaign(request, operation, service, asked)

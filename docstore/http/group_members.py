@@ -20,7 +20,7 @@ from docstore.http.representation import page_reply
 from docstore.http.shown import may_see_topics
 from docstore.model import json
 from docstore.model.fields import Fields
-from docstore.model.service import Refusal, State
+from docstore.model.service import Malformed, State
 from docstore.model.settings import quoted
 from docstore.runtime.offsets_backend import group_at
 from docstore.services.group_document import (
@@ -157,9 +157,7 @@ def _join(asked: State) -> Join:
     )
     fields.end()
     if not 0 < len(join.member) <= TEXT_MAX or "/" in join.member or "%" in join.member:
-        raise Refusal(
-            f"member must be an id of 1 to {TEXT_MAX} characters without / and %", status=400
-        )
+        raise Malformed(f"member must be an id of 1 to {TEXT_MAX} characters without / and %")
     return join
 
 

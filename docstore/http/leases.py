@@ -34,7 +34,7 @@ from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
 from docstore.model.paths import canonical_link
-from docstore.model.service import Refusal
+from docstore.model.service import Malformed
 from docstore.model.settings import quoted
 from docstore.services.leases import (
     LEASES,
@@ -120,7 +120,7 @@ class LeasePages(FactoryPages):
             return await self._keep_alive(request, link)
         if kind not in CLIENTS:
             kinds = ", ".join(("KeepAliveRequest", *sorted(CLIENTS)))
-            raise Refusal(f"kind must be one of {kinds}; got {quoted(kind)}", status=400)
+            raise Malformed(f"kind must be one of {kinds}; got {quoted(kind)}")
         return await self._change(request, link, raw)
 
     async def _change(self, request: web.BaseRequest, link: str, raw: bytes) -> Reply:

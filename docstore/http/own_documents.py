@@ -8,7 +8,7 @@ from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.operation import ANY_TOMBSTONE, Operation
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import Refusal
+from docstore.model.service import Malformed
 from docstore.model.settings import quoted
 
 PATCHES = {"application/json": "", "application/msgpack": ""}
@@ -24,9 +24,7 @@ def link_in(fields: Fields, path: str) -> str:
     """Return the link of a document that a client names. Raises Refusal."""
     name = fields.text("name")
     if not name or "/" in name or "%" in name or name in SUFFIXES:
-        raise Refusal(
-            f"name must be one path segment, but not a utility; got {quoted(name)}", status=400
-        )
+        raise Malformed(f"name must be one path segment, but not a utility; got {quoted(name)}")
     return canonical_link(f"{path}/{name}")
 
 

@@ -32,7 +32,7 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
-from docstore.model.service import Refusal, Service
+from docstore.model.service import Malformed, Service
 from docstore.model.settings import quoted
 from docstore.services.subscriptions import (
     KIND,
@@ -244,9 +244,9 @@ class SubscriptionPages:
         fields.end()
         if kind not in CLIENTS:
             detail = f"kind must be one of {', '.join(CLIENTS)}; got {quoted(kind)}"
-            raise Refusal(detail, status=400)
+            raise Malformed(detail)
         if len(why) > WHY_CHARACTERS_MAX:
-            raise Refusal(f"why must have at most {WHY_CHARACTERS_MAX} characters", status=400)
+            raise Malformed(f"why must have at most {WHY_CHARACTERS_MAX} characters")
         change = {"kind": kind} | ({"why": why} if kind == "PauseRequest" else {})
         principal = authority_of(request).principal
         operation = handler_patch(request, link, json.dump(change), principal=principal)

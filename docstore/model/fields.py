@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from docstore.model.service import Refusal, State
+from docstore.model.service import Malformed, Refusal, State
 from docstore.model.settings import quoted
 
 
@@ -83,13 +83,11 @@ class Fields:
 
     def end(self) -> None:
         for name in sorted(self._left):
-            raise Refusal(
-                f"there must be no member {quoted(self._path + name)}: leave it out", status=400
-            )
+            raise Malformed(f"there must be no member {quoted(self._path + name)}: leave it out")
 
     def _wrong(self, name: str, value: object, wanted: str) -> Refusal:
         got = "" if value is None else f"; got {quoted(value)}"
-        return Refusal(f"{self._path}{name} must be {wanted}{got}", status=400)
+        return Malformed(f"{self._path}{name} must be {wanted}{got}")
 
 
 def _is_pair(value: object) -> bool:

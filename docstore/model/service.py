@@ -7,11 +7,13 @@ update at a time per document. Factories declared over HTTP are services too (`s
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from docstore.errors import Picklable
+from docstore.errors import DocstoreError, Picklable
+from docstore.model import json
 from docstore.model.agenda import Plan, Timer
 
+T = TypeVar("T")
 State = dict[str, Any]
 """The author's fields of a document, parsed."""
 
@@ -55,6 +57,21 @@ class Refusal(Picklable):
         self.detail = detail
         self.status = status
         self.code = code
+
+
+class Malformed(Refusal):
+    """The state or the request has a wrong shape."""
+
+    def __init__(self, detail: str, *, code: str = "refused-by-service") -> None:
+        super().__init__(detail, status=400, code=code)
+
+
+def understood(parse: Callable[[State], T], state: bytes) -> T | None:
+    """Return the value of a document's state, None if this node does not understand it."""
+    try:
+        return parse(json.load(state))
+    except (Refusal, DocstoreError):
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

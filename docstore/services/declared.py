@@ -17,6 +17,7 @@ from docstore.model.service import (
     LEVELS,
     LINEARIZABLE,
     METHODS,
+    Malformed,
     Method,
     Refusal,
     ServiceOptions,
@@ -85,7 +86,7 @@ def options_of(declaration: State) -> ServiceOptions:
         key for key in declaration if key not in MEMBERS and not key.startswith("document")
     )
     if unknown:
-        raise Refusal(f"a declaration must not have the member {quoted(unknown[0])}", status=400)
+        raise Malformed(f"a declaration must not have the member {quoted(unknown[0])}")
     options = _options(declaration.get("options", list(LEVEL_3)))
     _check_wishes(declaration)
     path = path_of(declaration)
@@ -148,15 +149,14 @@ def path_of(declaration: State) -> str:
     """Return the path that a declaration declares. Raises Refusal."""
     value = declaration.get("path")
     if not isinstance(value, str):
-        raise Refusal(
-            f"`path` must be the path of a factory, such as /orders; got {quoted(value)}",
-            status=400,
+        raise Malformed(
+            f"`path` must be the path of a factory, such as /orders; got {quoted(value)}"
         )
     try:
         path = canonical(value)
         check_factory_path(path)
     except BadRequest as error:
-        raise Refusal(f"path: {error}", status=400) from None
+        raise Malformed(f"path: {error}") from None
     return path
 
 
@@ -169,16 +169,16 @@ def _author(said: Any) -> tuple[str, int, tuple[Method, ...]]:
     methods = fields.texts("methods")
     fields.end()
     if set(methods) - set(METHODS):
-        raise Refusal(f"`methods` must be an array of {', '.join(METHODS)}", status=400)
+        raise Malformed(f"`methods` must be an array of {', '.join(METHODS)}")
     return named, revision, tuple(each for each in METHODS if each in methods)
 
 
 def _options(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Refusal("`options` must be an array of strings", status=400)
+        raise Malformed("`options` must be an array of strings")
     unknown = sorted(set(value) - OPTIONS)
     if unknown:
-        raise Refusal(f"`options` contains {quoted(unknown[0])}, which is no option", status=400)
+        raise Malformed(f"`options` contains {quoted(unknown[0])}, which is no option")
     missing = [each for each in LEVELS[0] if each not in value]
     if missing:
         raise Refusal(f"`options` must include {', '.join(missing)}")
@@ -191,7 +191,7 @@ def _schema(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise Refusal(f"schema must be an object; got {quoted(value)}", status=400)
+        raise Malformed(f"schema must be an object; got {quoted(value)}")
     from docstore.services.schemas import check_schema  # noqa: PLC0415 - As in `_schema`.
 
     check_schema(value)
@@ -201,7 +201,7 @@ def _schema(value: Any) -> dict[str, Any] | None:
 def _flag(declaration: State, key: str, *, default: bool) -> bool:
     value = declaration.get(key, default)
     if not isinstance(value, bool):
-        raise Refusal(f"{key} must be true or false; got {quoted(value)}", status=400)
+        raise Malformed(f"{key} must be true or false; got {quoted(value)}")
     return value
 
 
@@ -218,9 +218,7 @@ def _fenced(declaration: State, level: int) -> bool:
 def _indexes(value: Any) -> tuple[str, ...]:
     """Return the declared indexes. Earlier versions stored ones that none can be made of."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Refusal(
-            "`indexes` must be an array of texts, such as status or year desc, title", status=400
-        )
+        raise Malformed("`indexes` must be an array of texts, such as status or year desc, title")
     return tuple(value)
 
 
@@ -228,23 +226,21 @@ def checked_options(declaration: State) -> ServiceOptions:
     """Return the options of a new declaration. Raises Refusal, also for an invalid index."""
     options = options_of(declaration)
     if len(options.indexes) > INDEXES_MAX:
-        raise Refusal(
-            f"`indexes` must have at most {INDEXES_MAX} members; got {len(options.indexes)}",
-            status=400,
+        raise Malformed(
+            f"`indexes` must have at most {INDEXES_MAX} members; got {len(options.indexes)}"
         )
     for text in options.indexes:
         try:
             parse_index(text)
         except BadRequest as error:
-            raise Refusal(f"`indexes`: {error}", status=400) from None
+            raise Malformed(f"`indexes`: {error}") from None
     return options
 
 
 def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**10:
-        raise Refusal(
-            f"defaultExpirationSeconds must be 0 (never) to {10**10}; got {quoted(value)}",
-            status=400,
+        raise Malformed(
+            f"defaultExpirationSeconds must be 0 (never) to {10**10}; got {quoted(value)}"
         )
     return value
 
@@ -253,17 +249,15 @@ def _versions(retention: Any, level: int) -> int:
     """Return the number of versions that a document keeps, 0 for all or below level 3."""
     versions = retention.get("versions", 0) if isinstance(retention, dict) else None
     if isinstance(versions, bool) or not isinstance(versions, int) or set(retention) - {"versions"}:
-        raise Refusal('`retention` must be an object such as {"versions": 100}', status=400)
+        raise Malformed('`retention` must be an object such as {"versions": 100}')
     if retention and not 1 <= versions <= VERSIONS_MAX:
-        raise Refusal(
-            f"`retention.versions` must be from 1 to {VERSIONS_MAX}; got {versions}", status=400
-        )
+        raise Malformed(f"`retention.versions` must be from 1 to {VERSIONS_MAX}; got {versions}")
     return versions if level == LINEARIZABLE else 0
 
 
 def _kind(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 1024 or not value.isprintable():
-        raise Refusal("`kind` must be a string of 1 to 1024 printable characters", status=400)
+        raise Malformed("`kind` must be a string of 1 to 1024 printable characters")
     return value
 
 
@@ -285,9 +279,7 @@ class FactoryService(WithAuthor):
     def check(self, state: State) -> None:
         checked_options(state)
         if SERVICE in state:
-            raise Refusal(
-                f"{SERVICE} must be left out: nodes started with --service declare it", status=400
-            )
+            raise Malformed(f"{SERVICE} must be left out: nodes started with --service declare it")
 
     def patch(self, state: State, change: State) -> State | None:
         """Merge a change into a declaration; its path must stay."""

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from docstore.errors import DocstoreError
 from docstore.model import json
 from docstore.model.fields import Fields
-from docstore.model.service import Refusal, State
+from docstore.model.service import Malformed, Refusal, State, understood
 from docstore.model.settings import quoted
 from docstore.ownership.by_induction import Mode, Windows
 
@@ -196,7 +195,7 @@ def settings_of(fields: Fields) -> Settings:
     """Take the settings out of an object. Raises Refusal; 422 for invalid combinations of times."""
     mode = fields.text("mode", default=str(Mode.EXCLUSIVE))
     if mode not in set(Mode):
-        raise Refusal(f"`mode` must be one of {', '.join(Mode)}; got {quoted(mode)}", status=400)
+        raise Malformed(f"`mode` must be one of {', '.join(Mode)}; got {quoted(mode)}")
     session_ms = fields.whole("sessionMs", *SESSION_MS, default=6_000)
     usual = Windows.of(Mode(mode), session_ms / 1000)
     found = Settings(
@@ -246,29 +245,23 @@ def group_of(state: State) -> GroupState:
         ),
     )
     if phase != found.phase:
-        raise Refusal(
+        raise Malformed(
             f"`state` must be {found.phase}, which follows from members, "
-            f"target and tenure; got {quoted(phase)}",
-            status=400,
+            f"target and tenure; got {quoted(phase)}"
         )
     return found
 
 
 def read_group(state: bytes) -> GroupState | None:
     """Return the group in a document; None if it is not one."""
-    try:
-        return group_of(json.load(state))
-    except (Refusal, DocstoreError):
-        return None
+    return understood(group_of, state)
 
 
 def _checked(parts: Mapping[str, Any], topics_min: int = 0) -> dict[str, int]:
     """Return the partitions. Raises Refusal. A new group of Kafka clients has no topics yet."""
     counts = list(parts.values())
     if len(counts) < topics_min or not all(type(each) is int and each >= 1 for each in counts):
-        raise Refusal(
-            ("`partitions` of a topic, or of roles, must be a whole number, 1 or more"), status=400
-        )
+        raise Malformed("`partitions` of a topic, or of roles, must be a whole number, 1 or more")
     if sum(counts) > PARTITIONS_MAX:
         raise Refusal(
             f"a group must have at most {PARTITIONS_MAX} partitions; got {sum(counts)}", status=422
@@ -279,7 +272,7 @@ def _checked(parts: Mapping[str, Any], topics_min: int = 0) -> dict[str, int]:
 def _kafka(listed: Sequence[Any]) -> KafkaUse:
     kinds = [type(each) for each in listed]
     if kinds != [str, str, int, int]:
-        raise Refusal("`kafka` must be [type, name, sessionMs, rebalanceMs]", status=400)
+        raise Malformed("`kafka` must be [type, name, sessionMs, rebalanceMs]")
     return KafkaUse(*listed)
 
 
@@ -287,14 +280,11 @@ def _members(listed: Sequence[Any]) -> dict[str, MemberDetails]:
     members: dict[str, MemberDetails] = {}
     for each in listed:
         if not isinstance(each, list) or len(each) != 5:
-            raise Refusal(
-                ("each of `members` must be [id, instance, host, capacity, since]"), status=400
-            )
+            raise Malformed("each of `members` must be [id, instance, host, capacity, since]")
         members[str(each[0])] = checked_member(MemberDetails(*each[1:]))
     if len(members) != len(listed) or len(members) > MEMBERS_MAX:
-        raise Refusal(
-            (f"`members` must have at most {MEMBERS_MAX} members, each once; got {len(listed)}"),
-            status=400,
+        raise Malformed(
+            f"`members` must have at most {MEMBERS_MAX} members, each once; got {len(listed)}"
         )
     return members
 
@@ -303,28 +293,23 @@ def checked_member(member: MemberDetails) -> MemberDetails:
     """Return a member whose fields have the right types. Raises Refusal."""
     texts: tuple[object, ...] = (member.instance, member.host)
     if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts):
-        raise Refusal(
-            (f"`instance` and `host` must be strings of at most {TEXT_MAX} characters"), status=400
-        )
+        raise Malformed(f"`instance` and `host` must be strings of at most {TEXT_MAX} characters")
     numbers: tuple[object, ...] = (member.capacity, member.since)
     if not all(type(each) is int for each in numbers) or not 0 <= member.capacity <= CAPACITY_MAX:
-        raise Refusal(f"`capacity` must be a whole number from 0 to {CAPACITY_MAX}", status=400)
+        raise Malformed(f"`capacity` must be a whole number from 0 to {CAPACITY_MAX}")
     return member
 
 
 def _by_partition(group: GroupState, listed: Sequence[Any], read: Any) -> dict[str, Any]:
     names = group.partitions
     if len(listed) != len(names):
-        raise Refusal(
-            (f"`target` and `tenure` must have {len(names)} elements each; got {len(listed)}"),
-            status=400,
+        raise Malformed(
+            f"`target` and `tenure` must have {len(names)} elements each; got {len(listed)}"
         )
     try:
         found = {name: read(each) for name, each in zip(names, listed, strict=True)}
     except (TypeError, IndexError, KeyError):
-        raise Refusal(
-            "`target` and `tenure` must contain indexes into `members`", status=400
-        ) from None
+        raise Malformed("`target` and `tenure` must contain indexes into `members`") from None
     return {name: each for name, each in found.items() if each is not None}
 
 

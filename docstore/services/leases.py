@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from docstore.errors import BadRequest, DocstoreError
-from docstore.model import json
+from docstore.errors import BadRequest
 from docstore.model.fields import Fields
 from docstore.model.paths import canonical_link
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, ServiceOptions, State, understood
 from docstore.model.settings import quoted
 
 LEASES = "/core/leases"
@@ -120,12 +119,10 @@ def lease_of(state: State) -> LeaseState:
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"`state` must be one of {', '.join(LeasePhase)}", status=400)
+        raise Malformed(f"`state` must be one of {', '.join(LeasePhase)}")
     attached = fields.texts("attached")
     if len(attached) > ATTACHED_MAX:
-        raise Refusal(
-            (f"`attached` must have at most {ATTACHED_MAX} links; got {len(attached)}"), status=400
-        )
+        raise Malformed(f"`attached` must have at most {ATTACHED_MAX} links; got {len(attached)}")
     found = LeaseState(
         ttl_ms=_ttl_ms(fields),
         behavior=_behavior(fields),
@@ -148,10 +145,7 @@ def read_lease(state: bytes) -> LeaseState | None:
 
 
 def _read(state: bytes) -> LeaseState | None:
-    try:
-        return lease_of(json.load(state))
-    except (Refusal, DocstoreError):
-        return None
+    return understood(lease_of, state)
 
 
 _shared = lru_cache(maxsize=256)(_read)
@@ -164,16 +158,14 @@ def _ttl_ms(fields: Fields) -> int:
 def _behavior(fields: Fields) -> Behavior:
     behavior = BEHAVIORS.get(fields.text("behavior", default=Behavior.DELETE))
     if behavior is None:
-        raise Refusal(f"`behavior` must be one of {', '.join(Behavior)}", status=400)
+        raise Malformed(f"`behavior` must be one of {', '.join(Behavior)}")
     return behavior
 
 
 def _text(fields: Fields, name: str, bytes_max: int) -> str:
     value = fields.text(name, default="")
     if len(value.encode(errors="surrogatepass")) > bytes_max:
-        raise Refusal(
-            f"`{name}` must have at most {bytes_max} bytes; got {quoted(value)}", status=400
-        )
+        raise Malformed(f"`{name}` must have at most {bytes_max} bytes; got {quoted(value)}")
     return value
 
 
@@ -213,14 +205,11 @@ def _link(request: Fields) -> str:
     try:
         link = canonical_link(request.text("link"))
     except BadRequest as error:
-        raise Refusal(f"link: {error}", status=400) from None
+        raise Malformed(f"link: {error}") from None
     if link.startswith("/core/") and link.rpartition("/")[0] not in TURNS:
-        raise Refusal(
-            (
-                "`link` must not be of a document under /core, which cannot be "
-                f"attached to a lease; got {quoted(link)}"
-            ),
-            status=400,
+        raise Malformed(
+            "`link` must not be of a document under /core, which cannot be "
+            f"attached to a lease; got {quoted(link)}"
         )
     return link
 
@@ -250,9 +239,7 @@ class LeaseService:
         kind = request.text("kind")
         make = CHANGES.get(kind)
         if make is None:
-            raise Refusal(
-                f"`kind` must be one of {', '.join(CHANGES)}; got {quoted(kind)}", status=400
-            )
+            raise Malformed(f"`kind` must be one of {', '.join(CHANGES)}; got {quoted(kind)}")
         before = lease_of(state)
         after = make(before, request)
         request.end()

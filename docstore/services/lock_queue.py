@@ -12,7 +12,7 @@ from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.operation import Operation
 from docstore.model.paths import canonical_link
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, ServiceOptions, State
 from docstore.model.settings import quoted
 from docstore.ownership import by_store
 from docstore.ownership.by_store import QUEUE_MAX, Candidate, Past, Turns, Vacant
@@ -39,16 +39,15 @@ def turns_of(state: State) -> Turns:
     fields.value("documentVersion")
     vacant = VACANT.get(fields.text("vacant", default=""))
     if vacant is None:
-        raise Refusal(
-            (f'`vacant` must be "", "resigned" or "expired"; got {quoted(state.get("vacant"))}'),
-            status=400,
+        raise Malformed(
+            f'`vacant` must be "", "resigned" or "expired"; got {quoted(state.get("vacant"))}'
         )
     holder, queue = fields.value("holder"), fields.value("queue", default=[])
     past = fields.value("past", default=[])
     if not isinstance(queue, list) or len(queue) > QUEUE_MAX:
-        raise Refusal(f"`queue` must be an array of at most {QUEUE_MAX} entries", status=400)
+        raise Malformed(f"`queue` must be an array of at most {QUEUE_MAX} entries")
     if not isinstance(past, list) or not all(map(_is_past, past)):
-        raise Refusal("`past` must be an array of [candidate, lease, number]", status=400)
+        raise Malformed("`past` must be an array of [candidate, lease, number]")
     found = Turns(
         holder=None if holder is None else _entry(holder),
         token=fields.whole("token", 0, TOKEN_MAX, default=0),
@@ -85,12 +84,9 @@ def _entry(value: Any) -> Candidate:
         name, lease, number = value["candidate"], value["lease"], value.get("number", 0)
         if isinstance(name, str) and isinstance(lease, str) and isinstance(number, int):
             return Candidate(name, lease, value["value"], number)
-    raise Refusal(
-        (
-            "`holder` and each entry of `queue` must be {candidate, "
-            f"lease, value}}; got {quoted(value)}"
-        ),
-        status=400,
+    raise Malformed(
+        "`holder` and each entry of `queue` must be {candidate, "
+        f"lease, value}}; got {quoted(value)}"
     )
 
 
@@ -104,11 +100,9 @@ def candidate_of(fields: Fields, value: Any = None) -> Candidate:
     try:
         canonical_link(lease)
     except BadRequest as error:
-        raise Refusal(f"lease: {error}", status=400) from None
+        raise Malformed(f"lease: {error}") from None
     if lease.rpartition("/")[0] != LEASES:
-        raise Refusal(
-            (f"`lease` must be the link of a lease, {LEASES}/<id>; got {quoted(lease)}"), status=400
-        )
+        raise Malformed(f"`lease` must be the link of a lease, {LEASES}/<id>; got {quoted(lease)}")
     check_value(value)
     return Candidate(name, lease, value, number_of(fields))
 
@@ -121,7 +115,7 @@ def number_of(fields: Fields) -> int:
 def check_value(value: Any) -> None:
     """Raise Refusal (400) unless a candidate may have this value."""
     if len(json.dump(value)) > VALUE_BYTES_MAX:
-        raise Refusal(f"`value` must have at most {VALUE_BYTES_MAX} bytes as JSON", status=400)
+        raise Malformed(f"`value` must have at most {VALUE_BYTES_MAX} bytes as JSON")
 
 
 def name_of(fields: Fields, member: str) -> str:
@@ -129,7 +123,7 @@ def name_of(fields: Fields, member: str) -> str:
     name = fields.text(member)
     if not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
         detail = f"{member} must have 1 to {NAME_BYTES_MAX} printable bytes; got {quoted(name)}"
-        raise Refusal(detail, status=400)
+        raise Malformed(detail)
     return name
 
 
@@ -166,7 +160,7 @@ def changed(turns: Turns, asked: State, path: str, version: int) -> Turns:
             check_value(value)
             return by_store.proclaimed(turns, name, token, value, number=number)
     kinds = f"{CAMPAIGNS[path]}, {RESIGNS[path]}, TransferRequest, ProclaimRequest"
-    raise Refusal(f"`kind` must be one of {kinds}", status=400)
+    raise Malformed(f"`kind` must be one of {kinds}")
 
 
 def _holder_in(fields: Fields) -> tuple[str, int]:
@@ -176,9 +170,7 @@ def _holder_in(fields: Fields) -> tuple[str, int]:
 def _resigned(turns: Turns, fields: Fields, version: int) -> Turns:
     """Remove a holder by its token, or a holder or candidate by its lease."""
     if fields.has("token") == fields.has("lease"):
-        raise Refusal(
-            ("give `token`, of the holder, or `lease`, of the candidate, but not both"), status=400
-        )
+        raise Malformed("give `token`, of the holder, or `lease`, of the candidate, but not both")
     if fields.has("lease"):
         candidate = candidate_of(fields)
         fields.end()

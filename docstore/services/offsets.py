@@ -18,7 +18,7 @@ newer. A commit that names another incarnation than the claim is refused.
 import re
 
 from docstore.model.fields import Fields
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, ServiceOptions, State
 from docstore.model.settings import quoted
 from docstore.services.group_document import GROUPS, NUMBER_MAX
 
@@ -68,9 +68,7 @@ class OffsetService:
 
     def check(self, state: State) -> None:
         if state.keys() != MEMBERS:
-            raise Refusal(
-                f"an offset must have the members {', '.join(sorted(MEMBERS))}", status=400
-            )
+            raise Malformed(f"an offset must have the members {', '.join(sorted(MEMBERS))}")
 
     def patch(self, state: State, change: State) -> State | None:
         """Return the state after a claim, a commit or a reset; None if nothing changes."""
@@ -95,9 +93,8 @@ class OffsetService:
             said["recordEpoch"] = fields.whole("recordEpoch", 0, NUMBER_MAX, default=0)
             said["metadata"] = _metadata(fields, "")
         elif kind != "ClaimRequest":
-            raise Refusal(
-                f"`kind` must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}",
-                status=400,
+            raise Malformed(
+                f"`kind` must be ClaimRequest, CommitRequest or ResetRequest; got {quoted(kind)}"
             )
         fields.end()
         base = _of_incarnation(state, named, is_claim=kind == "ClaimRequest")
@@ -119,7 +116,7 @@ def _reset(state: State, after: State, token: int) -> State | None:
 def _metadata(fields: Fields, default: str) -> str:
     metadata = fields.text("metadata", default=default)
     if len(metadata) > METADATA_MAX:
-        raise Refusal(f"`metadata` must have at most {METADATA_MAX} characters", status=400)
+        raise Malformed(f"`metadata` must have at most {METADATA_MAX} characters")
     return metadata
 
 

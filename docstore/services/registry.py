@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from docstore.model import json
 from docstore.model.document import Row
-from docstore.model.service import Refusal, Service, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, Service, ServiceOptions, State
 from docstore.service import Service as Author
 from docstore.services import authored, declared
 from docstore.services.example import DESCRIPTION, ExampleService
@@ -67,9 +67,7 @@ def check_declaration(link: str, state: State) -> None:
     """Raise Refusal unless the state declares the factory that belongs to `link`."""
     path = declared.path_of(state)
     if declaration_link(path) != link:
-        raise Refusal(
-            f"a declaration of {path} must be at {declaration_link(path)}; got {link}", status=400
-        )
+        raise Malformed(f"a declaration of {path} must be at {declaration_link(path)}; got {link}")
 
 
 def declared_in(row: Row) -> ServiceOptions | None:

@@ -20,7 +20,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from docstore.model import json
-from docstore.model.service import Refusal
+from docstore.model.service import Malformed, Refusal
 from docstore.model.settings import quoted
 
 SILENT = frozenset(
@@ -53,17 +53,15 @@ def degree(pattern: str) -> int:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise Refusal(
-            f"schema: {pattern[:80]!r} is not a regular expression: {error}", status=400
-        ) from None
+        raise Malformed(f"schema: {pattern[:80]!r} is not a regular expression: {error}") from None
     plain = _ESCAPE_OR_CLASS.sub("x", pattern)
     if _BACK_REFERENCE.search(pattern) or _REPEATED_GROUP.search(plain):
         detail = f"schema: {pattern[:80]!r} must not repeat a group or refer back: it could be slow"
-        raise Refusal(detail, status=400)
+        raise Malformed(detail)
     found = len(_UNBOUNDED.findall(plain)) + (not plain.startswith("^") or "|" in plain)
     if found > _DEGREE_MAX:
         detail = f"schema: {pattern[:80]!r} has too many repetitions: it could take for ever"
-        raise Refusal(detail, status=400)
+        raise Malformed(detail)
     return found
 
 
@@ -77,24 +75,23 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise Refusal(f"schema: {error.message}"[:500], status=400) from None
+        raise Malformed(f"schema: {error.message}"[:500]) from None
     except (RecursionError, ArithmeticError, ValueError) as error:
-        raise Refusal(f"schema: {type(error).__name__}", status=400) from None
+        raise Malformed(f"schema: {type(error).__name__}") from None
     for key, value in _members(schema):
         if key in REFERENCES and not (isinstance(value, str) and value.startswith("#")):
-            raise Refusal(
-                f"schema: {key} must begin with #, within the schema; got {quoted(value)}",
-                status=400,
+            raise Malformed(
+                f"schema: {key} must begin with #, within the schema; got {quoted(value)}"
             )
         if key == "$id":
-            raise Refusal("schema: $id must be left out of the parts of a schema", status=400)
+            raise Malformed("schema: $id must be left out of the parts of a schema")
         if key == "pattern" and isinstance(value, str):
             degree(value)
         if key == "patternProperties" and isinstance(value, dict):
             for pattern in value:
                 if degree(pattern) > 1:
                     detail = f"schema: {pattern[:80]!r}: begin with ^ and repeat at most once"
-                    raise Refusal(detail, status=400)
+                    raise Malformed(detail)
     _check_references(schema)
 
 
@@ -112,18 +109,14 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             try:
                 there = resolver.lookup(part[key]).contents
             except (Unresolvable, LookupError, TypeError, ValueError):
-                raise Refusal(
-                    (
-                        "schema: a reference must be to a part of this schema; got "
-                        f"{part[key][:80]!r}"
-                    ),
-                    status=400,
+                raise Malformed(
+                    f"schema: a reference must be to a part of this schema; got {part[key][:80]!r}"
                 ) from None
             if id(there) in (*above, id(part)):
                 detail = (
                     f"schema: {part[key][:80]!r} must not lead back to itself for the same value"
                 )
-                raise Refusal(detail, status=400)
+                raise Malformed(detail)
             follow(there, (*above, id(part)))
         for key in IN_PLACE:
             inside = part.get(key)
@@ -138,8 +131,8 @@ def _check_references(schema: Mapping[str, Any]) -> None:
             for each in part if isinstance(part, list) else [part]:
                 follow(each, ())
     except RecursionError:
-        raise Refusal(
-            ("schema: too many references in a chain; refer to the last part directly"), status=400
+        raise Malformed(
+            "schema: too many references in a chain; refer to the last part directly"
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Named snapshots: documents with a cut, whose rows nodes keep."""
 
 from docstore.errors import BadRequest
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, ServiceOptions, State
 from docstore.model.settings import quoted
 from docstore.query.cut import unpack_cut
 from docstore.services.declared import DeclaredService
@@ -17,11 +17,10 @@ class SnapshotService(DeclaredService):
     def check(self, state: State) -> None:
         cut = state.get("cut")
         if not isinstance(cut, str):
-            raise Refusal(
-                f"`cut` must be the token of a cut, from /core/spark/plan; got {quoted(cut)}",
-                status=400,
+            raise Malformed(
+                f"`cut` must be the token of a cut, from /core/spark/plan; got {quoted(cut)}"
             )
         try:
             unpack_cut(cut)
         except BadRequest as error:
-            raise Refusal(f"cut: {error}", status=400) from None
+            raise Malformed(f"cut: {error}") from None

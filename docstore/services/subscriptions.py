@@ -14,7 +14,7 @@ from docstore.errors import BadRequest
 from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX
 from docstore.model.fields import Fields
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, ServiceOptions, State
 
 SUBSCRIPTIONS = "/core/subscriptions"
 NUMBER_MAX = (1 << 62) - 1
@@ -105,7 +105,7 @@ def subscription_of(state: State) -> SubscriptionState:
     fields = Fields(state)
     phase = PHASES.get(fields.text("state"))
     if phase is None:
-        raise Refusal(f"`state` must be one of {', '.join(SubscriptionPhase)}", status=400)
+        raise Malformed(f"`state` must be one of {', '.join(SubscriptionPhase)}")
     found = SubscriptionState(
         path=fields.text("path"),
         callback=fields.text("callback"),
@@ -139,9 +139,9 @@ def _mark(fields: Fields) -> Mark:
     try:
         factory, link, version = replay
     except (TypeError, ValueError):
-        raise Refusal("`replay` must be [factory, link, version]", status=400) from None
+        raise Malformed("`replay` must be [factory, link, version]") from None
     if not isinstance(factory, str) or not isinstance(link, str) or type(version) is not int:
-        raise Refusal("`replay` must be [factory, link, version]", status=400)
+        raise Malformed("`replay` must be [factory, link, version]")
     return Mark(position, Replay(factory, link, version))
 
 
@@ -213,7 +213,7 @@ class SubscriptionService:
         request = Fields(change)
         make = CHANGES.get(request.text("kind"))
         if make is None:
-            raise Refusal(f"`kind` must be one of {', '.join(CHANGES)}", status=400)
+            raise Malformed(f"`kind` must be one of {', '.join(CHANGES)}")
         before = subscription_of(state)
         if before.phase is SubscriptionPhase.ENDED:
             raise Refusal(

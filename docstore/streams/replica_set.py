@@ -9,10 +9,9 @@ that two writers do not overwrite each other. The owner of the document rejects 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docstore.errors import DocstoreError
 from docstore.model import json
 from docstore.model.fields import Fields
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, ServiceOptions, State, understood
 from docstore.model.settings import quoted
 from docstore.ownership.by_lag import LED, Copy, Resolution, may_follow
 
@@ -114,7 +113,7 @@ def replica_set_of(state: State) -> ReplicaSet:
     fields.end()
     why = _why_not_whole(found, preferred) or _why_not_led(found)
     if why:
-        raise Refusal(why, status=400)
+        raise Malformed(why)
     return found
 
 
@@ -122,8 +121,8 @@ def _resolution(text: str) -> Resolution:
     try:
         return Resolution(text)
     except ValueError:
-        raise Refusal(
-            f"`resolution` must be one of {', '.join(Resolution)}; got {quoted(text)}", status=400
+        raise Malformed(
+            f"`resolution` must be one of {', '.join(Resolution)}; got {quoted(text)}"
         ) from None
 
 
@@ -210,10 +209,7 @@ def link_of(name: str) -> str:
 
 def read_replica_set(state: bytes) -> ReplicaSet | None:
     """Return the value of a document's state, None if this node does not understand it."""
-    try:
-        return replica_set_of(json.load(state))
-    except (Refusal, DocstoreError):
-        return None
+    return understood(replica_set_of, state)
 
 
 class PartitionService:

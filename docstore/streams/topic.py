@@ -9,11 +9,11 @@ accordingly.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from docstore.errors import BadRequest, DocstoreError
+from docstore.errors import BadRequest
 from docstore.model import json, patch
 from docstore.model.fields import Fields
 from docstore.model.paths import SUFFIXES, canonical_link
-from docstore.model.service import Refusal, ServiceOptions, State
+from docstore.model.service import Malformed, Refusal, ServiceOptions, State, understood
 from docstore.model.settings import quoted
 from docstore.streams.replica_set import COMPRESSIONS, LAG_MS, LAG_RECORDS, REPLICAS_MAX, STREAMS
 
@@ -119,22 +119,18 @@ def topic_link(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise Refusal (400) unless this is a valid topic name, which is an id of limited length."""
     if not name or len(name.encode(errors="surrogatepass")) > NAME_BYTES_MAX:
-        raise Refusal(
-            f"the name of a topic must have 1 to {NAME_BYTES_MAX} bytes; got {quoted(name)}",
-            status=400,
+        raise Malformed(
+            f"the name of a topic must have 1 to {NAME_BYTES_MAX} bytes; got {quoted(name)}"
         )
     if "/" in name or "%" in name or name in SUFFIXES:
-        raise Refusal(
-            (
-                "the name of a topic must not contain / or %, nor be the name "
-                f"of a utility; got {quoted(name)}"
-            ),
-            status=400,
+        raise Malformed(
+            "the name of a topic must not contain / or %, nor be the name "
+            f"of a utility; got {quoted(name)}"
         )
     try:
         canonical_link(f"{STREAMS}/{name}")
     except BadRequest as error:
-        raise Refusal(f"name: {error}", status=400) from None
+        raise Malformed(f"name: {error}") from None
 
 
 def asked_topic(asked: State, *, incarnation: str, members: int) -> Topic:
@@ -154,11 +150,10 @@ def topic_of(state: State) -> Topic:
     fields.whole("format", FORMAT, FORMAT)
     incarnation, resolution = fields.text("incarnation"), fields.text("resolution")
     if not incarnation or "@" in incarnation:
-        raise Refusal(f"`incarnation` must be an id; got {quoted(incarnation)}", status=400)
+        raise Malformed(f"`incarnation` must be an id; got {quoted(incarnation)}")
     if resolution not in set(Provision):
-        raise Refusal(
-            f"`resolution` must be one of {', '.join(Provision)}; got {quoted(resolution)}",
-            status=400,
+        raise Malformed(
+            f"`resolution` must be one of {', '.join(Provision)}; got {quoted(resolution)}"
         )
     found = _topic(fields, incarnation, Provision(resolution))
     fields.end()
@@ -167,10 +162,7 @@ def topic_of(state: State) -> Topic:
 
 def read_topic(state: bytes) -> Topic | None:
     """Return the topic of a document's state, None if this node does not understand it."""
-    try:
-        return topic_of(json.load(state))
-    except (Refusal, DocstoreError):
-        return None
+    return understood(topic_of, state)
 
 
 def _topic(
@@ -208,7 +200,7 @@ def _topic(
 def check_change(asked: State) -> None:
     """Raise Refusal unless a client may ask for this change (a merge patch, RFC 7396)."""
     for name in sorted(asked.keys() - CHANGEABLE):
-        raise Refusal(f"`{name}` of a topic cannot be changed: leave it out", status=400)
+        raise Malformed(f"`{name}` of a topic cannot be changed: leave it out")
 
 
 def _of_partitions(topic: Topic) -> tuple[int | str, ...]:
