@@ -256,15 +256,22 @@ class OffsetPages:
         return found.incarnation
 
     async def _check_granted(self, link: str, offset: str, token: object, timeout_s: float) -> None:
-        """Raise OtherToken for a token above the newest one: it would lock out the holder.
+        """Raise OtherToken unless the token is that of the partition's present tenure.
 
-        A member claims after a majority has decided that it holds the partition.
+        A greater one would lock out the holder. A smaller one may be of a group of this name that
+        was deleted, whose member must not say where this group begins.
         """
-        row, group = await group_at(self._backend, link, timeout_s)
-        held = group.tenure.get(offset.removeprefix(offset_link(link, "")))
-        newest = row.version if held is None else held.token
-        if isinstance(token, int) and token > newest:
-            raise OtherToken(f"token must be at most {newest}, the newest granted one; got {token}")
+        _, group = await group_at(self._backend, link, timeout_s)
+        partition = offset.removeprefix(offset_link(link, ""))
+        held = group.tenure.get(partition)
+        if partition not in group.partitions or not isinstance(token, int):
+            return  # The change will be refused.
+        if held is None:
+            raise OtherToken(f"no member has {partition}, so token {token} is of the past: join")
+        if token != held.token:
+            raise OtherToken(
+                f"token of {partition} must be the last granted, {held.token}; got {token}"
+            )
 
 
 _NAMED = ("topic", "partition")
