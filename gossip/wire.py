@@ -252,7 +252,13 @@ def _read_ping_req(part: list[Any]) -> PingReq:
 
 def _read_alive(part: list[Any]) -> Alive:
     address = _address(part[4], part[5])
-    return Alive(_name(part[1]), _uid(part[2]), _incarnation(part[3]), address, _meta(part[6]))
+    return Alive(
+        _name(part[1]),
+        _uid(part[2]),
+        _incarnation(part[3]),
+        address,
+        _bytes(part[6], most=META_BYTES_MAX),
+    )
 
 
 _READERS: dict[int, Callable[[list[Any]], Message]] = {
@@ -268,7 +274,7 @@ _READERS: dict[int, Callable[[list[Any]], Message]] = {
         _name(part[1]), _members(part[2]), _names(part[3]), _whole(part[4], HASH_MAX)
     ),
     _SYNC_ANSWER: lambda part: SyncAnswer(_name(part[1]), _members(part[2]), _names(part[3])),
-    11: lambda part: Digest(_name(part[1]), _sums(part[2])),
+    11: lambda part: Digest(_name(part[1]), _bytes(part[2], DIGEST_BYTES, DIGEST_BYTES)),
     12: lambda part: DigestAnswer(_name(part[1]), _whole(part[2], HASH_MAX)),
     15: lambda part: KeyChange(KeyVerb(_whole(part[1], len(KeyVerb) - 1)), _bytes(part[2])),
     16: lambda part: KeyChanged(_text(part[1]), _names(part[2])),
@@ -299,7 +305,7 @@ def _member(part: Any) -> Member:
         address=_address(part[2], part[3]),
         incarnation=_incarnation(part[4]),
         state=_STATES[_whole(part[5], len(_STATES) - 1)],
-        meta=_meta(part[6]),
+        meta=_bytes(part[6], most=META_BYTES_MAX),
     )
 
 
@@ -325,35 +331,22 @@ def _name(value: Any) -> str:
 
 
 def _uid(value: Any) -> bytes:
-    if not isinstance(value, bytes) or len(value) != UID_BYTES:
-        raise _Malformed
-    return value
+    return _bytes(value, UID_BYTES, UID_BYTES)
 
 
 def _hash(part: list[Any], place: int) -> int | None:
     return _whole(part[place], HASH_MAX) if len(part) > place else None
 
 
-def _sums(value: Any) -> bytes:
-    if not isinstance(value, bytes) or len(value) != DIGEST_BYTES:
-        raise _Malformed
-    return value
-
-
-def _meta(value: Any) -> bytes:
-    if not isinstance(value, bytes) or len(value) > META_BYTES_MAX:
+def _bytes(value: Any, least: int = 0, most: int = _FIELD_BYTES_MAX) -> bytes:
+    """Return `value` if it is bytes, between `least` and `most` of them."""
+    if not isinstance(value, bytes) or not least <= len(value) <= most:
         raise _Malformed
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Malformed
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
         raise _Malformed
     return value
 

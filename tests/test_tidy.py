@@ -65,7 +65,6 @@ PARTS = tuple(
     docstore/storage/database_threads.py docstore/storage/journal_thread.py
     docstore/storage/overlaid.py docstore/storage/retry_while_full.py
     docstore/storage/sqlite.py docstore/storage/streams_sqlite.py
-    docstore/storage/submitting.py
     """.split()
 )
 WORLDLY_MODULES = (*(f"docstore/{shell}/*" for shell in SHELLS), *PARTS)

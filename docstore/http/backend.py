@@ -4,8 +4,7 @@
 ballot, no slot log and no SQL, and they get the state of the cluster as plain JSON values.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from docstore.maintenance.upkeep.resync import Resync
@@ -19,6 +18,7 @@ from docstore.reads.scans.feed import Feed
 from docstore.reads.scans.queries import GroupQueries
 from docstore.reads.scans.scanner import Scans
 from docstore.runtime.backend import SessionBackend
+from docstore.runtime.offsets_backend import Documents
 from docstore.runtime.streams_backend import StreamBackend
 from docstore.runtime.trace.lines import TraceFilter
 from docstore.services.registry import Registry
@@ -73,7 +73,7 @@ class Inside(Protocol):
         """Return the pages about the node and its group."""
 
 
-class Backend(Protocol):
+class Backend(Documents, Protocol):
     """One running node."""
 
     registry: Registry
@@ -85,20 +85,6 @@ class Backend(Protocol):
     @property
     def node_id(self) -> str:
         """Return the id of this node."""
-
-    def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Forward the operation to its owner and return the answer, by the deadline at the latest.
-
-        Never raises for an error of the cluster: 503 and 504 are answers.
-        """
-
-    def submit_batch(
-        self, operations: Sequence[Operation], timeout_s: float
-    ) -> "asyncio.Future[list[Answer]]":
-        """Forward operations that came together, none of them on a declaration; return all answers.
-
-        Each operation is served and answered as if it were alone.
-        """
 
     async def read_replica(
         self, operation: Operation, min_version: int | None, timeout_s: float

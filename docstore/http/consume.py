@@ -175,9 +175,8 @@ class Consuming:
         if isinstance(outcome, Problem) and outcome.status != 416:
             return problem_of(outcome, request)
         if isinstance(outcome, Problem) or (found := _one(outcome, offset)) is None:
-            instance = request.raw_path.partition("?")[0]
             detail = f"no committed record has the offset {offset}"
-            return problem(404, "no-such-record", detail, instance=instance)
+            return problem(404, "no-such-record", detail, instance=request.raw_path)
         header, body = found
         page = {
             "documentSelfLink": f"{link}/records/{offset}",

@@ -297,7 +297,7 @@ def command_in(
 
 def not_yet(request: web.BaseRequest, code: str, why: str) -> Reply:
     """Return a 503 for a state that may be reached a moment later."""
-    return problem(503, code, why, instance=request.raw_path.partition("?")[0])
+    return problem(503, code, why, instance=request.raw_path)
 
 
 def _json(

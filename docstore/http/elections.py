@@ -175,7 +175,7 @@ class ElectionPages(FactoryPages):
             code, detail, status = "lease-ended", f"{candidate.lease}: {why}", 410
         else:
             code, detail, status = "not-queued", f"{candidate.name} was withdrawn", 409
-        return problem(status, code, detail, instance=request.raw_path.partition("?")[0])
+        return problem(status, code, detail, instance=request.raw_path)
 
 
 def _candidate_in(asked: Any) -> Candidate:

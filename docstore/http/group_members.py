@@ -120,7 +120,7 @@ class MemberPages:
         if isinstance(reply, Fenced):
             status, code = (404, "unknown-member") if reply.why == "unknown" else (409, "fenced")
             detail = "the sender is not a member any more: stop reading, and join under another id"
-            return problem(status, code, detail, instance=_instance(request))
+            return problem(status, code, detail, instance=request.raw_path)
         status = 201 if isinstance(reply, Joined) else 200
         return page_reply(shown(reply), headers.accepted_media(request), status=status)
 
@@ -137,11 +137,7 @@ class MemberPages:
 
 
 def _refused(request: web.BaseRequest, told: messages.Reply) -> Reply:
-    return problem(told.status, told.code, told.detail, instance=_instance(request))
-
-
-def _instance(request: web.BaseRequest) -> str:
-    return request.raw_path.partition("?")[0]
+    return problem(told.status, told.code, told.detail, instance=request.raw_path)
 
 
 def _join(asked: State) -> Join:

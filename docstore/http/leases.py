@@ -139,16 +139,17 @@ class LeasePages(FactoryPages):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         kept = await self._backend.inside().session_backend.keep_alive([name], timeout_s)
-        instance = request.raw_path.partition("?")[0]
         if name in kept.alive:
             return page_reply({"ttlMs": kept.alive[name]}, headers.accepted_media(request))
         if kept.missing:
-            return problem(404, "no-such-lease", f"there is no lease {link}", instance=instance)
+            return problem(
+                404, "no-such-lease", f"there is no lease {link}", instance=request.raw_path
+            )
         if kept.ended:
             detail = await self._why_lost(link, deadline - loop.time())
-            return problem(410, "lease-ended", detail, instance=instance)
+            return problem(410, "lease-ended", detail, instance=request.raw_path)
         detail = f"the lease may or may not be alive, retry: {kept.why.detail}"
-        return problem(503, kept.why.code, detail, instance=instance)
+        return problem(503, kept.why.code, detail, instance=request.raw_path)
 
     async def _why_lost(self, link: str, timeout_s: float) -> str:
         """Return the reason why a keep-alive failed, as the lease's document shows it."""

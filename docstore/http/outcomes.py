@@ -9,7 +9,7 @@ from docstore.streams.effects import HIGH_NOT_KNOWN, Problem
 def problem_of(outcome: Problem, request: RequestHead) -> Reply:
     return problem(
         outcome.status, outcome.code, outcome.detail, unknown=outcome.unknown,
-        instance=request.raw_path.partition("?")[0], more=outcome.more,
+        instance=request.raw_path, more=outcome.more,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def problem(
     closes: bool = False,
     more: Mapping[str, object] = NOTHING_MORE,
 ) -> Reply:
-    """Return a problem as a reply. instance: the raw path of the request.
+    """Return a problem as a reply. instance: the raw path of the request, or with its query.
 
     more: members beside those of every problem.
     """
@@ -45,7 +45,7 @@ def problem(
         "title": title,
         "status": status,
         "detail": shown,
-        "instance": _printable(instance)[:INSTANCE_CHARACTERS_MAX],
+        "instance": _printable(instance.partition("?")[0])[:INSTANCE_CHARACTERS_MAX],
         "outcome": (Family.UNDECIDED if unknown else Family.REFUSED).value,
         "message": shown,
         "statusCode": status,
@@ -66,7 +66,7 @@ def problem_of_answer(answer: Answer, *, asked: str, kind: str, head: bytes) -> 
         answer.status,
         answer.code or "not-found",
         answer.detail or missing,
-        instance=asked.partition("?")[0],
+        instance=asked,
         unknown=answer.unknown,
         kind=kind,
         head=head,

@@ -26,12 +26,18 @@ class Documents(Protocol):
     """The documents of a node's group."""
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
-        """Forward an operation to its owner; see `http/backend.py`."""
+        """Forward the operation to its owner and return the answer, by the deadline at the latest.
+
+        Never raises for an error of the cluster: 503 and 504 are answers.
+        """
 
     def submit_batch(
         self, operations: Sequence[Operation], timeout_s: float
     ) -> "asyncio.Future[list[Answer]]":
-        """Forward operations that came together."""
+        """Forward operations that came together, none of them on a declaration; return all answers.
+
+        Each operation is served and answered as if it were alone.
+        """
 
 
 class NoSuchGroup(NotFound):

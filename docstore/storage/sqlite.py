@@ -12,6 +12,7 @@ The lock of the file (`database.py`) keeps a second process away: two nodes on o
 use its promises.
 """
 
+import asyncio
 import sqlite3
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -28,7 +29,6 @@ from docstore.storage.journalling import Journalling
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.starting import Sizes, Started
 from docstore.storage.store import LONG, Bounds, Query, Recovered, Result, Then, Write
-from docstore.storage.submitting import committed, unheard
 from docstore.storage.writing import Writer
 
 _CACHE_KIB = {WRITER: 32 << 10, "reader": 16 << 10, "pager": 4 << 10, "lister": 8 << 10}
@@ -216,3 +216,29 @@ class _Tables:
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
         return await self._file.run("lister", lambda file: listing.digests(file, slots))
+
+
+async def committed(
+    submit: Callable[[Sequence[Write], Then], None], writes: Sequence[Write]
+) -> None:
+    """Return once `writes` are durable. Raises the error that `submit` reports.
+
+    A driver submits a batch with a callback instead, which costs neither a task nor a future.
+    """
+    stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def then(error: Exception | None) -> None:
+        if stored.done():
+            return  # The caller was cancelled.
+        if error is None:
+            stored.set_result(None)
+        else:
+            stored.set_exception(error)
+
+    submit(writes, then)
+    await stored
+
+
+def unheard(error: BaseException) -> None:
+    """Raise the error in the loop. `Store.broken` is this function until the node sets it."""
+    raise error

@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from docstore.model.document import Row
+from docstore.storage.sqlite import committed, unheard
 from docstore.storage.store import Bounds, Query, Recovered, Result, Then, Write
-from docstore.storage.submitting import committed, unheard
 from tests.memory.ledger import Ledger
 
 

@@ -16,9 +16,9 @@ from docstore.storage.journal_thread import Written
 from docstore.storage.journalling import Journalling
 from docstore.storage.overlaid import Overlaid
 from docstore.storage.ring import Entry
+from docstore.storage.sqlite import committed, unheard
 from docstore.storage.starting import Sizes, start
 from docstore.storage.store import Bounds, Query, Recovered, Result, Rows, Then, Write
-from docstore.storage.submitting import committed, unheard
 from docstore.storage.writing import Writer
 from tests.disk.connection import Connection
 from tests.disk.disk import Disk, Failed

@@ -12,8 +12,12 @@ from docstore.http.openapi.media import contents, examples
 from docstore.http.openapi.operation import bodies_of, path_item
 from docstore.http.openapi.parameters import headers, parameters
 from docstore.http.openapi.samples import sample_of
-from docstore.http.openapi.schemas.shared import FILM
-from docstore.http.openapi.schemas.table import SCHEMAS
+from docstore.http.openapi.schemas.documents import DOCUMENTS
+from docstore.http.openapi.schemas.nodes import NODES
+from docstore.http.openapi.schemas.owners import OWNERS
+from docstore.http.openapi.schemas.shapes import Schemas
+from docstore.http.openapi.schemas.shared import FILM, SHARED
+from docstore.http.openapi.schemas.streams import STREAMS
 from docstore.http.routes.documents import factory_paths, written_schema
 from docstore.http.routes.route import Body, Ops
 from docstore.http.routes.table import PARTS, ROUTES
@@ -30,8 +34,10 @@ Bodies are strict JSON: whole numbers within 64 bits and without a fraction, eac
 most 64 levels. Or they are `application/msgpack` by `Accept` and `Content-Type`. A body needs a
 `Content-Type`. `OPTIONS` is answered everywhere. An error is a Problem, whose `outcome` says what
 may be concluded. Where nodes have an access file, each request shows a token."""
+SCHEMAS: Schemas = {**SHARED, **NODES, **DOCUMENTS, **STREAMS, **OWNERS}
+"""All schemas of bodies by name: requests in full, answers as far as clients need them.
 
-
+Answers may get further members later, so their schemas allow any."""
 PROBLEM = (Body("Problem", "application/problem+json"),)
 WRITTEN: Mapping[str, str] = {each.path: each.schema for each in ROUTES if each.schema}
 """Path of a factory of the store -> the schema that authors write."""

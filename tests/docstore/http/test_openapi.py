@@ -18,9 +18,9 @@ from docstore.http.console.files import NAMES, TYPES
 from docstore.http.core_pages import OPENAPI as PATH
 from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
+from docstore.http.openapi.document import SCHEMAS
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
 from docstore.http.openapi.samples import sample_of
-from docstore.http.openapi.schemas.table import SCHEMAS
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING
