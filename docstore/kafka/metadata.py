@@ -15,7 +15,7 @@ from docstore.kafka.errors import ErrorCode, code_of_error
 from docstore.kafka.reading import TopicReader
 from docstore.kafka.schemas import Fields
 from docstore.ownership.by_lag import LED
-from docstore.streams.replica_set import STREAMS, ReplicaSet
+from docstore.streams.replica_set import STREAMS, ReplicaSet, is_topic
 from docstore.streams.topic import Topic
 
 METADATA, DESCRIBE_CLUSTER = 3, 60
@@ -78,6 +78,8 @@ class MetadataPages:
         for name in names:
             if name in topics:
                 shown.append(_topic(view, topics[name], partitions[name]))
+            elif not is_topic(f"{STREAMS}/{name}"):  # A client does not ask for it again.
+                shown.append(_without(name, ErrorCode.invalid_topic_exception))
             elif name in found:
                 shown.append(_without(name, ErrorCode.unknown_topic_or_partition))
             else:

@@ -59,12 +59,13 @@ class TopicReader:
 
     async def named(self, names: Iterable[str]) -> dict[str, Topic | None]:
         """Return name -> topic, None if there is none. Raises Unavailable."""
-        links = {name: f"{STREAMS}/{name}" for name in names}
+        found: dict[str, Topic | None] = dict.fromkeys(names)
+        links = {name: link for name in found if is_topic(link := f"{STREAMS}/{name}")}
         answers = await self._read(list(links.values()))
-        return {
-            name: topic_of(json.load(answer.row.state)) if answer.row is not None else None
-            for name, answer in zip(links, answers, strict=True)
-        }
+        for name, answer in zip(links, answers, strict=True):
+            if answer.row is not None:
+                found[name] = topic_of(json.load(answer.row.state))
+        return found
 
     async def partitions(self, topics: Iterable[Topic]) -> dict[str, list[ReplicaSet | None]]:
         """Return name of a topic -> its partitions, None for those not provisioned.

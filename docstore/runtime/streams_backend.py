@@ -20,7 +20,7 @@ from docstore.runtime.streams_driver import StreamsDriver
 from docstore.runtime.trace.context import TRACEPARENT
 from docstore.streams import events
 from docstore.streams.effects import Begun, Deleted, Figures, Led, Outcome, Problem, Records
-from docstore.streams.replica_set import STREAMS, incarnation_of
+from docstore.streams.replica_set import STREAMS, incarnation_of, is_topic
 from docstore.streams.requests import NoSuchPartition, NoSuchTopic, ProduceRequest, ReadRequest
 from docstore.streams.topic import Topic, topic_of
 from docstore.wire.requests import CommandPartition, DeleteRecords, FetchRecords, ReadFigures
@@ -101,7 +101,10 @@ class StreamBackend:
 
     async def topic(self, name: str, timeout_s: float) -> Topic:
         """Return a topic from its document. Raises NoSuchTopic, Unavailable."""
-        answer = await self._submit(Operation(verb="GET", link=f"{STREAMS}/{name}"), timeout_s)
+        link = f"{STREAMS}/{name}"
+        if not is_topic(link):
+            raise NoSuchTopic(f"there is no topic {name}")
+        answer = await self._submit(Operation(verb="GET", link=link), timeout_s)
         if answer.status == 404:
             self._topics.pop(name, None)
             raise NoSuchTopic(f"there is no topic {name}")

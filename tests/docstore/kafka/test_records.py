@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from docstore.kafka.connection import UNANSWERED_MAX
 from tests.docstore.http.streams.asking import created, posted, read
+from tests.docstore.kafka.test_group_requests import commit
 from tests.docstore.kafka.wire import NOW_S, Fields, Wire, connected
 
 PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID, METADATA = 0, 1, 2, 22, 3
@@ -206,6 +207,15 @@ async def test_unknown_places_are_refused(wire: Wire, topic: str) -> None:
         assert here.error_code == ErrorCode.offset_out_of_range
     [(code, _)] = outcomes(await wire.ask(PRODUCE, 7, **sent(topic, batch(b"a"), acks=2)))
     assert code == ErrorCode.invalid_required_acks
+
+
+async def test_the_path_of_a_partition_is_no_name_of_a_topic(wire: Wire, topic: str) -> None:
+    name = f"{topic}/partitions/0"
+    found = await wire.ask(METADATA, 1, topics=[Fields(name=name)])
+    assert found.topics[0].error_code == ErrorCode.invalid_topic_exception
+    [(code, _)] = outcomes(await wire.ask(PRODUCE, 7, **sent(name, batch(b"a"))))
+    assert code == ErrorCode.unknown_topic_or_partition
+    assert await commit(wire, "g", f"{name}/0", 1) == ErrorCode.unknown_topic_or_partition
 
 
 async def test_requests_without_acks_are_not_answered(wire: Wire, topic: str) -> None:
