@@ -9,10 +9,20 @@ from xdist.scheduler import LoadScopeScheduling
 PIPELINE = "tests/pipeline/"
 FOLDERS = (PIPELINE, "tests/docstore/http/streams/", "tests/docstore/kafka/clients/")
 """Folders that one worker plays: a Spark session costs most when it is new."""
+SPARKS = tuple(
+    f"{PIPELINE}test_{name}.py"
+    for name in (
+        "declarative", "own_processes", "standalone", "notebook", "connect", "film_genres",
+        "py_files",
+    )
+)  # fmt: skip
+"""Files of the pipeline whose tests start processes with Sparks of their own."""
 LONGEST = (
-    PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", "tests/docstore/client/",
-    "tests/docstore/node/", "tests/docstore/node/members/", "tests/docstore/reads/scans/",
+    PIPELINE, "tests/docstore/http/streams/", "tests/kafka/", SPARKS[0], "tests/docstore/client/",
+    SPARKS[1], "tests/docstore/node/", "tests/docstore/node/members/", SPARKS[2],
+    "tests/docstore/kafka/clients/", "tests/docstore/reads/scans/", *SPARKS[3:],
     "tests/docstore/test_retention.py", "tests/docstore/http/console/", "tests/test_pasted.py",
+    "tests/docstore/maintenance/backup/", "tests/docstore/storage/",
     "tests/test_wheel.py", "tests/test_site.py", "tests/test_simulation.py",
     "tests/test_whole_nodes.py",
 )  # fmt: skip
@@ -21,14 +31,15 @@ LONGEST = (
 
 def portion_of(nodeid: str) -> str:
     """Return the name of all that is played by the same worker."""
-    folder = next((each for each in FOLDERS if nodeid.startswith(each)), None)
-    return folder or nodeid.split("::", 1)[0]
+    file = nodeid.split("::", 1)[0]
+    folder = next((each for each in FOLDERS if file.startswith(each)), file)
+    return file if file in SPARKS else folder
 
 
 def turn_of(nodeid: str) -> int:
     """Return when a test has its turn: the smaller, the earlier."""
-    turns = (turn for turn, each in enumerate(LONGEST) if nodeid.startswith(each))
-    return next(turns, len(LONGEST))
+    named = [each for each in LONGEST if nodeid.startswith(each)]
+    return LONGEST.index(max(named, key=len)) if named else len(LONGEST)
 
 
 class InPortions(LoadScopeScheduling):

@@ -3,12 +3,14 @@
 import importlib.util
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from docstore.client.local import LocalCluster
+from tests.pipeline import archive
 
 if TYPE_CHECKING:
     from tests.pipeline.stage import Stage
@@ -44,11 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def hasty_java() -> Iterator[None]:
-    """Most of these tests' time is Java that starts, in which no thorough compiling pays."""
+    """Most of these tests' time is Java that starts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-        )
+        if not WHY_NOT:
+            patch.setenv("JDK_JAVA_OPTIONS", archive.options())
         yield
 
 
@@ -74,11 +75,17 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def stage(spark: Any, cluster: LocalCluster, request: pytest.FixtureRequest) -> "Stage":
-    """A factory of the test's own."""
+def factory(cluster: LocalCluster, request: pytest.FixtureRequest) -> "Stage":
+    """A factory of the test's own, for a test whose Spark is another process."""
     from tests.pipeline.stage import Stage
 
-    return Stage.of(spark, cluster, "/t-" + request.node.name.split("[")[0].replace("_", "-"))
+    return Stage.of(None, cluster, "/t-" + request.node.name.split("[")[0].replace("_", "-"))
+
+
+@pytest.fixture
+def stage(spark: Any, factory: "Stage") -> "Stage":
+    """A factory of the test's own."""
+    return replace(factory, spark=spark)
 
 
 @pytest.fixture

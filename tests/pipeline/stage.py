@@ -76,6 +76,13 @@ class Stage:
         rows = self.load(**options).select("documentSelfLink", "body").collect()
         return {row[0].removeprefix(self.path + "/"): json.loads(row[1]) for row in rows}
 
+    def stored(self) -> dict[str, Any]:
+        """Return name -> document as a node returns it, of a factory that is one page."""
+        page = self.group.json("GET", f"{self.path}?expand")
+        assert "nextPageLink" not in page
+        documents = page["documents"].items()
+        return {link.removeprefix(self.path + "/"): each for link, each in documents}
+
     def history(self, name: str) -> list[dict[str, Any]]:
         """Return a document's versions, newest first."""
         page = self.group.json("GET", f"{self.path}/{name}/versions?limit=500")

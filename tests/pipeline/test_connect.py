@@ -19,8 +19,15 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)}: pip install pyspark[connect]")
-def test_a37_the_basics_over_connect(stage: Stage, tmp_path: Path) -> None:
-    asked = [sys.executable, "-m", "tests.pipeline.connected", stage.url, stage.path, str(tmp_path)]
+def test_a37_the_basics_over_connect(factory: Stage, tmp_path: Path) -> None:
+    asked = [
+        sys.executable,
+        "-m",
+        "tests.pipeline.connected",
+        factory.url,
+        factory.path,
+        str(tmp_path),
+    ]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT,
                           env=environment)  # fmt: skip

@@ -194,21 +194,6 @@ def test_a_job_whose_failure_cannot_be_stored_reports_its_own_error(
     assert "still says RUNNING" in capsys.readouterr().err
 
 
-@pytest.mark.thorough  # It starts a Java of its own.
-def test_the_command_says_one_line_of_what_failed_in_a_task(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
-    stage = Stage.of(None, cluster, "/t-no-rows")
-    stage.put({"a": {"n": 1}})
-    done = ran("export", stage.path, "--to", str(tmp_path), "--url", stage.url)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.count("Traceback") == done.stderr.count("\tat ") == 0
-    assert [line for line in done.stderr.splitlines() if line.startswith("docstore: ")] == [
-        done.stderr.splitlines()[-1]
-    ]
-
-
 @pytest.mark.thorough
 def test_in_a_session_the_same_line_comes_first(stage: Stage) -> None:
     stage.put({"a": {"n": 1}})

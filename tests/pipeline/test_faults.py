@@ -1,16 +1,11 @@
 """Faults during a read or a write: lost nodes, broken lines, moved slots.
 
-Scenarios A15, A17, A18, A35 and A37.
+Scenarios A15, A17, A18 and A35.
 """
 
 import http.client
-import json
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -290,115 +285,3 @@ def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Pat
     assert last.awaitTermination(120)
     assert last.exception() is None
     assert view.differences("/own-view", cut_of_query(last)) == 0
-
-
-SCRIPT = """
-import json, os, signal, sys, time
-from docstore import pipeline
-url, path = sys.argv[1:]
-spark = pipeline.session("local-cluster[2,1,1024]", executor_memory="512m",
-                         executorEnv_PYTHONPATH=os.getcwd())
-spark.sparkContext.setLogLevel("OFF")
-table = pipeline.read(spark, url, path, partitions=8)
-first = table.count()
-pattern = "CoarseGrainedExecutorBackend.*" + spark.sparkContext.applicationId
-mine = {int(p) for p in os.popen(f"pgrep -f '{pattern}'").read().split()}
-os.kill(min(mine), signal.SIGKILL)
-second = table.count()
-copies = table.selectExpr("documentSelfLink", "'{\\"copied\\": true}' AS body")
-pipeline.write(copies, url, path)
-third = pipeline.read(spark, url, path, where="copied = true").count()
-print(json.dumps([first, second, third, len(mine)]))
-"""
-
-
-@pytest.mark.thorough  # It starts three Javas of its own.
-def test_a37_executors_of_a_cluster_read_and_write_and_may_die(
-    stage: Stage, tmp_path: Path
-) -> None:
-    stage.put({f"{n:05d}": {"n": n} for n in range(1000)})
-    script = tmp_path / "job.py"
-    script.write_text(SCRIPT)
-    asked = [sys.executable, str(script), stage.url, stage.path]
-    root = Path(__file__).parent.parent.parent
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=root,
-                          env=_environment(root))  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second, third, executors = json.loads(done.stdout.splitlines()[-1])
-    assert (first, second, third) == (1000, 1000, 1000)
-    assert executors >= 2
-
-
-FOLLOWER = """
-import sys, time
-from docstore import pipeline
-url, source, target, checkpoint, pause_s = sys.argv[1:]
-spark = pipeline.session("local[2]", "follower")
-spark.sparkContext.setLogLevel("OFF")
-
-def slowly(batches):
-    for batch in batches:
-        for n in range(batch.num_rows):
-            time.sleep(float(pause_s))
-            yield batch.slice(n, 1)
-
-feed = pipeline.changes(spark, url, source, start="earliest")
-rows = feed.selectExpr("substring_index(documentSelfLink, '/', -1) AS name", "body")
-query = (
-    rows.mapInArrow(slowly, rows.schema).writeStream.format("docstore")
-    .options(url=url, path=target, key="name", batchRows="5", checkpointLocation=checkpoint)
-    .trigger(availableNow=True).start()
-)
-query.awaitTermination()
-"""
-
-
-@pytest.mark.thorough  # It starts two Javas of its own.
-def test_a25_a_driver_that_was_paused_changes_nothing_any_more(
-    stage: Stage, tmp_path: Path
-) -> None:
-    source = Stage.of(stage.spark, stage.cluster, f"{stage.path}-source")
-    names = [f"{n:03d}" for n in range(120)]
-    source.put({name: {"turn": 0} for name in names})
-    script, said = tmp_path / "job.py", tmp_path / "said.txt"
-    script.write_text(FOLLOWER)
-
-    def follow(pause_s: float) -> subprocess.Popen[bytes]:
-        root = Path(__file__).parent.parent.parent
-        asked = [sys.executable, str(script), stage.url, source.path, stage.path,
-                 str(tmp_path / "state"), str(pause_s)]  # fmt: skip
-        with said.open("ab") as log:
-            return subprocess.Popen(asked, cwd=root, env=_environment(root), stdout=log,
-                                    stderr=log, start_new_session=True)  # fmt: skip
-
-    old = follow(0.1)
-    try:
-        _await_links(stage, 10, old, said)
-        os.killpg(old.pid, signal.SIGSTOP)
-        source.put({name: {"turn": 1} for name in names})
-        assert follow(0.0).wait(240) == 0, said.read_text()[-3000:]
-        assert stage.documents() == {name: {"turn": 1} for name in names}
-        before = {row.documentSelfLink: row.documentVersion for row in stage.load().collect()}
-        os.killpg(old.pid, signal.SIGCONT)
-        assert old.wait(240) != 0
-    finally:
-        if old.poll() is None:
-            os.killpg(old.pid, signal.SIGKILL)
-            old.wait()
-    after = {row.documentSelfLink: row.documentVersion for row in stage.load().collect()}
-    assert after == before
-
-
-def _await_links(
-    stage: Stage, count: int, writer: "subprocess.Popen[bytes]", said: Path, within_s: float = 240.0
-) -> None:
-    """Wait until the factory has `count` documents; asked without Spark, which the writer needs."""
-    deadline = time.monotonic() + within_s
-    while len(stage.group.json("GET", stage.path)["documentLinks"]) < count:
-        assert writer.poll() is None, said.read_text()[-3000:]
-        assert time.monotonic() < deadline, said.read_text()[-3000:]
-        time.sleep(0.1)
-
-
-def _environment(root: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(root), "PYSPARK_PYTHON": sys.executable}

@@ -2,8 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -249,19 +247,6 @@ def _spoil(file: Path, path: str, altered: str, missing: str, copied: str) -> No
         pointer = f"INSERT INTO current SELECT slot, '{path}/9999', 0, 0, 0, 0 FROM current"
         assert connection.execute(pointer + " WHERE link = ?", (f"{path}/{copied}",)).rowcount == 1
     connection.close()
-
-
-@pytest.mark.thorough  # It starts two Javas of its own.
-def test_the_command_line_prints_one_line_of_json(stage: Stage) -> None:
-    asked = [sys.executable, "-m", "docstore", "spark", "balance", "--url", stage.url]
-    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300)
-    result = json.loads(done.stdout)
-    assert result["job"] == "balance"
-    page = stage.group.json("GET", f"/core/spark/jobs/{result['jobId']}")
-    assert page["state"] == "DONE"
-    asked[4:5] = ["export", "/nowhere", "--to", "/proc/never"]
-    wrong = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300)
-    assert wrong.returncode == 1
 
 
 @pytest.mark.parametrize(

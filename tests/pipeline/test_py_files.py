@@ -34,16 +34,16 @@ print(json.dumps(found))
 """
 
 
-def test_a01_formats_that_came_with_py_files(stage: Stage, tmp_path: Path) -> None:
-    stage.put({str(n): {"n": n} for n in range(40)})
+def test_a01_formats_that_came_with_py_files(factory: Stage, tmp_path: Path) -> None:
+    factory.put({str(n): {"n": n} for n in range(40)})
     library = without_us(tmp_path / "library")
     archive = zipped(tmp_path / "docstore.zip")
     script = tmp_path / "job.py"
     script.write_text(SCRIPT)
     python = str(Path(sys.base_prefix) / "bin" / Path(sys.executable).resolve().name)
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    asked = [submit, "--master", "local[2]", "--py-files", str(archive), str(script), stage.url,
-             stage.path]  # fmt: skip
+    asked = [submit, "--master", "local[2]", "--py-files", str(archive), str(script), factory.url,
+             factory.path]  # fmt: skip
     environment = {
         **os.environ, "PYTHONPATH": str(library), "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python, "SPARK_HOME": str(Path(pyspark.__file__).parent),

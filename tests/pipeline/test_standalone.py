@@ -61,11 +61,11 @@ def environment(home: Path) -> dict[str, str]:
     return {**os.environ, **ours, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def test_a_standalone_cluster_reads_and_writes(stage: Stage, master: str, tmp_path: Path) -> None:
+def test_a_standalone_cluster_reads_and_writes(factory: Stage, master: str, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(SCRIPT)
     home = Path(pyspark.__file__).parent
-    asked = [sys.executable, str(script), master, stage.url, stage.path]
+    asked = [sys.executable, str(script), master, factory.url, factory.path]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT,
                           env=environment(home))  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
