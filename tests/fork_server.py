@@ -46,9 +46,12 @@ class Fork:
 
     def poll(self) -> int | None:
         """Return the exit code, None while the process runs."""
+        return self._reap(os.WNOHANG)
+
+    def _reap(self, options: int) -> int | None:
         with self._lock:
             if self.returncode is None:
-                ended, status = os.waitpid(self.pid, os.WNOHANG)
+                ended, status = os.waitpid(self.pid, options)
                 self.returncode = os.waitstatus_to_exitcode(status) if ended else None
             return self.returncode
 
@@ -63,7 +66,7 @@ class Fork:
                 os.close(handle)
             if not ended:
                 raise subprocess.TimeoutExpired(DOCSTORE, timeout or 0.0)
-        code = self.poll()
+        code = self._reap(0)  # A process that strace traces is strace's to reap first.
         assert code is not None
         return code
 
