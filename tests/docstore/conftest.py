@@ -1,12 +1,27 @@
-"""Disks of which there is little, for whoever writes to one."""
+"""Three nodes for the tests of a file, a client of theirs, and a disk with little room."""
 
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+
+from docstore.client import Client, LocalCluster
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[LocalCluster]:
+    """Three nodes; a file whose tests need other ones has a fixture of this name."""
+    with LocalCluster(3) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+async def store(group: LocalCluster) -> AsyncIterator[Client]:
+    async with Client(group.urls) as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,18 +1,9 @@
 """`docstore doctor` of a real group: all is well, and a node that is killed is named."""
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from docstore.client import LocalCluster
 from tests.docstore.cli.test_commands import docstore
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as found:
-        yield found
 
 
 def test_a_group_is_well_until_a_node_is_killed(group: LocalCluster) -> None:

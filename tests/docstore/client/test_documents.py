@@ -1,6 +1,6 @@
 """Documents, lists, queries and changes through the client, at three real nodes."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
@@ -20,12 +20,6 @@ from docstore.client import (
 def group() -> Iterator[LocalCluster]:
     with LocalCluster(3, settings=("--slots", "16")) as nodes:
         yield nodes
-
-
-@pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as client:
-        yield client
 
 
 async def filled(store: Client, factory: str, size: int) -> list[Document]:

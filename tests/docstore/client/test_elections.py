@@ -7,7 +7,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,6 @@ from tests.docstore.watching import until
 from tests.fork_server import SERVER
 
 TTL_S = 2.0
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as nodes:
-        yield nodes
-
-
-@pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as client:
-        yield client
 
 
 async def owner_of(group: LocalCluster, link: str) -> LocalNode:

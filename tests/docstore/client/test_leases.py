@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,12 +16,6 @@ from docstore.ownership.proof import RATE_ERROR
 
 NOWHERE = "http://127.0.0.1:9"
 clock = boot_clock()
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as nodes:
-        yield nodes
 
 
 @pytest.fixture

@@ -52,13 +52,6 @@ def group(ports: dict[str, int]) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-async def http(group: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
-    timeout = aiohttp.ClientTimeout(total=20)
-    async with aiohttp.ClientSession(group.urls[0], timeout=timeout) as session:
-        yield session
-
-
-@pytest.fixture
 async def wires(group: LocalCluster, ports: dict[str, int]) -> AsyncIterator[dict[str, Wire]]:
     """Node id -> a connection to it."""
     async with AsyncExitStack() as stack:

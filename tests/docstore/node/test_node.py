@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -19,13 +18,6 @@ from docstore.client.local import LocalNode
 from tests.docstore.watching import disk_fault, metrics, page_of, resident_bytes, start_all, until
 
 POLL_S = 0.05
-
-
-@pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three nodes for all tests that leave their disks whole."""
-    with LocalCluster(3, tmp_path_factory.mktemp("group")) as group:
-        yield group
 
 
 @pytest.fixture

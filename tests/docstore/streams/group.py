@@ -407,3 +407,13 @@ class Group:
 def values_of(raw: bytes) -> list[str]:
     """Return the values of a batch."""
     return [record[1].decode() for _, record in records_of(header_of(raw), raw)]
+
+
+def online(names: str = "abc", replicas: str = "", *, controller: str = "", **more: Any) -> Group:
+    """Return a group whose partition has a leader."""
+    group = Group(names)
+    if controller:
+        group.govern(controller)
+    group.create(replicas or names, **more)
+    group.run(0.3)
+    return group

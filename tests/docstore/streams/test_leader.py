@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -21,17 +20,10 @@ from docstore.wire.streams_messages import (
     Witness,
     Witnessed,
 )
-from tests.docstore.streams.group import LINK, NAME, Group
+from tests.docstore.streams.group import LINK, NAME, Group, online
 from tests.memory.partition_ledger import PartitionLedger
 
 IN = {"max_lag_ms": 3_600_000}
-
-
-def online(names: str = "abc", **more: Any) -> Group:
-    group = Group(names)
-    group.create(names, **more)
-    group.run(0.3)
-    return group
 
 
 def test_what_is_not_on_the_leaders_own_disk_is_not_committed() -> None:
@@ -183,10 +175,7 @@ def test_a_follower_that_joins_counts_from_before_it_is_recorded() -> None:
 
 
 def test_a_leader_whose_link_to_the_controller_alone_broke_is_spared_by_a_veto() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("ab")
-    group.run(0.3)
+    group = online("abc", "ab", controller="c")
     group.cut("a", "c")
     group.run(1)
     assert group.document.leader == "a"
@@ -194,20 +183,14 @@ def test_a_leader_whose_link_to_the_controller_alone_broke_is_spared_by_a_veto()
 
 
 def test_a_leader_that_nobody_hears_is_replaced() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("ab")
-    group.run(0.3)
+    group = online("abc", "ab", controller="c")
     group.crash("a")
     group.run(0.2)
     assert group.document.leader == "b"
 
 
 def test_a_witness_that_does_not_answer_delays_an_election_and_no_more() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("ab")
-    group.run(0.3)
+    group = online("abc", "ab", controller="c")
     group.drops = lambda source, to, message: isinstance(message, Witness | Witnessed)
     group.crash("a")
     group.run(0.5)
@@ -217,10 +200,7 @@ def test_a_witness_that_does_not_answer_delays_an_election_and_no_more() -> None
 
 
 def test_a_restarted_leader_does_not_go_on_under_its_old_epoch() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc")
-    group.run(0.3)
+    group = online(controller="c")
     before = group.document.epoch
     group.crash("a")
     group.start("a")

@@ -5,7 +5,7 @@ from docstore.streams.effects import Records
 from docstore.streams.replica_set import Resolution
 from docstore.streams.topic import Topic
 from docstore.wire.streams_messages import Acked, Append, Notice, Promoted, Rejected
-from tests.docstore.streams.group import LINK, NAME, Group
+from tests.docstore.streams.group import LINK, NAME, Group, online
 
 NEVER_OUT = {"max_lag_ms": 3_600_000}
 """No replica leaves the live replica set for its lag."""
@@ -33,17 +33,13 @@ def test_f02_a_lone_leader_is_online_and_the_follower_joins_when_it_starts() -> 
 
 
 def test_f03_one_replica_commits_at_once() -> None:
-    group = Group("a")
-    group.create("a")
-    group.run(0.3)
+    group = online("a")
     group.produce("1", "2")
     assert ends(group) == {"a": (2, 2)}
 
 
 def test_f05_three_replicas_in_step_hold_the_same_bytes() -> None:
-    group = Group()
-    group.create()
-    group.run(0.3)
+    group = online()
     group.produce("1", "2")
     group.run(0.1)
     assert set(ends(group).values()) == {(2, 2)}
@@ -51,9 +47,7 @@ def test_f05_three_replicas_in_step_hold_the_same_bytes() -> None:
 
 
 def test_f06_the_high_watermark_goes_on_without_the_slowest_once_it_is_gone() -> None:
-    group = Group()
-    group.create()
-    group.run(0.3)
+    group = online()
     group.produce("1", "2")
     group.cut("a", "c")
     group.produce("3")
@@ -67,9 +61,7 @@ def test_f06_the_high_watermark_goes_on_without_the_slowest_once_it_is_gone() ->
 
 
 def test_f07_the_high_watermark_is_the_least_end_of_the_live_replica_set() -> None:
-    group = Group()
-    group.create(**NEVER_OUT)
-    group.run(0.3)
+    group = online(**NEVER_OUT)
     seen = []
     for held in ("", "b", "bc", ""):
         group.drops = lambda source, to, message, held=held: (
@@ -82,9 +74,7 @@ def test_f07_the_high_watermark_is_the_least_end_of_the_live_replica_set() -> No
 
 
 def test_f09_a_report_from_outside_the_replica_set_changes_nothing() -> None:
-    group = Group("abcd")
-    group.create("abc", **NEVER_OUT)
-    group.run(0.3)
+    group = online("abcd", "abc", **NEVER_OUT)
     group.hold_disk("b")
     group.produce("1")
     leading = group.leading()
@@ -114,10 +104,7 @@ def test_f10_a_follower_that_knows_more_than_the_leader_is_refused_and_tries_aga
 
 
 def test_f11_two_nodes_fail_in_turn_and_each_record_is_read_once() -> None:
-    group = Group("ab")
-    group.govern("b")
-    group.create("ab", least=2)
-    group.run(0.3)
+    group = online("ab", controller="b", least=2)
     group.produce("msg1")
     group.run(0.1)
     group.crash("a")
@@ -149,10 +136,7 @@ def test_f13_the_next_candidate_is_tried_and_offline_when_none_is_left() -> None
 
 
 def test_f14_only_a_member_of_the_live_replica_set_brings_a_partition_back() -> None:
-    group = Group("abcd")
-    group.govern("d")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online("abcd", "abc", controller="d", least=2)
     group.crash("c")
     group.run(0.5)
     group.produce("1", at="d")
@@ -173,10 +157,7 @@ def test_f14_only_a_member_of_the_live_replica_set_brings_a_partition_back() -> 
 
 
 def test_f15_one_replica_comes_back_with_all_its_data() -> None:
-    group = Group("ab")
-    group.govern("b")
-    group.create("a")
-    group.run(0.3)
+    group = online("ab", "a", controller="b")
     group.produce("1", "2", at="b")
     group.crash("a")
     group.run(1)
@@ -209,10 +190,7 @@ def test_f19_a_follower_that_lags_far_behind_is_filled_in_slices() -> None:
 
 
 def test_f21_the_tail_of_a_leader_that_was_cut_off_is_truncated_and_never_seen() -> None:
-    group = Group()
-    group.govern("c")
-    group.create("abc", least=2, **NEVER_OUT)
-    group.run(0.3)
+    group = online(controller="c", least=2, **NEVER_OUT)
     group.produce("1", at="c")
     group.run(0.1)
     group.cut("a", "b")
@@ -233,9 +211,7 @@ def test_f21_the_tail_of_a_leader_that_was_cut_off_is_truncated_and_never_seen()
 
 
 def test_f22_committed_readers_stop_at_the_high_watermark() -> None:
-    group = Group()
-    group.create(**NEVER_OUT)
-    group.run(0.3)
+    group = online(**NEVER_OUT)
     group.produce("0", "1", "2")
     group.drops = lambda source, to, message: isinstance(message, Append) and to == "b"
     group.produce("3", "4", timeout_s=0.1)
@@ -266,9 +242,7 @@ def test_f23_with_too_few_in_step_a_produce_is_refused_and_a_retry_adds_nothing(
 
 
 def test_f26_a_wiped_disk_is_out_refilled_from_the_start_and_only_then_in_again() -> None:
-    group = Group()
-    group.create(least=2)
-    group.run(0.3)
+    group = online(least=2)
     group.produce("1", "2")
     old = group.log("c").copy
     group.crash("c")
@@ -308,9 +282,7 @@ def test_f27_an_evicted_offset_says_where_to_go_on_and_a_follower_begins_there()
 
 
 def test_f30_a_full_disk_refuses_records_reads_go_on_and_room_brings_it_back() -> None:
-    group = Group("ab")
-    group.create("ab")
-    group.run(0.3)
+    group = online("ab")
     group.produce("1")
     group.feed("a", Room(has_room=False))
     group.run(0.2)
@@ -325,10 +297,7 @@ def test_f30_a_full_disk_refuses_records_reads_go_on_and_room_brings_it_back() -
 
 
 def test_f31_a_leader_that_stood_still_appends_nothing_before_it_has_asked() -> None:
-    group = Group()
-    group.govern("c")
-    group.create("abc", **NEVER_OUT)
-    group.run(0.3)
+    group = online(controller="c", **NEVER_OUT)
     group.produce("1", at="c")
     group.cut("a", "b")
     group.cut("a", "c")

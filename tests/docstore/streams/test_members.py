@@ -1,7 +1,7 @@
 """Partitions while the group changes: replicas go to those that stay, and nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +18,6 @@ PARTITIONS = 6
 def group() -> Iterator[LocalCluster]:
     with LocalCluster(3, settings=("--slots", "64")) as nodes:
         yield nodes
-
-
-@pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as client:
-        yield client
 
 
 def partitions(url: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,6 @@ from docstore.client import Client, LocalCluster, RequestFailed
 from docstore.client.local import LocalNode
 from docstore.client.producer import is_fenced
 from tests.docstore.watching import page_of, until
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as nodes:
-        yield nodes
-
-
-@pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as client:
-        yield client
 
 
 async def create(store: Client, name: str, **members: Any) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from docstore.streams.events import CommandAsked
-from tests.docstore.streams.group import LINK, NAME, Group
+from tests.docstore.streams.group import LINK, NAME, Group, online
 
 
 def moved(group: Group, seconds: float = 3) -> None:
@@ -14,9 +14,7 @@ def moved(group: Group, seconds: float = 3) -> None:
 
 
 def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
-    group = Group("abcd")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online("abcd", "abc", least=2)
     group.produce("1", "2", at="d")
     group.leavers = frozenset("c")
     assert group.machines["a"].duties.reassignment.blocks(0)
@@ -29,10 +27,7 @@ def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
 
 
 def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> None:
-    group = Group("abcd")
-    group.govern("d")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online("abcd", "abc", controller="d", least=2)
     group.produce("1", at="d")
     group.leavers = frozenset("a")
     moved(group)
@@ -44,10 +39,7 @@ def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> Non
 
 
 def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
-    group = Group("ab")
-    group.govern("b")
-    group.create("a")
-    group.run(0.3)
+    group = online("ab", "a", controller="b")
     group.produce("1", at="b")
     group.leavers = frozenset("a")
     group.run(0.1)
@@ -58,9 +50,7 @@ def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
 
 
 def test_a_leaver_that_nobody_can_replace_stays_until_somebody_can() -> None:
-    group = Group("a")
-    group.create("a")
-    group.run(0.3)
+    group = online("a")
     group.leavers = frozenset("a")
     group.run(1)
     assert group.document.replicas == ("a",)
@@ -68,9 +58,7 @@ def test_a_leaver_that_nobody_can_replace_stays_until_somebody_can() -> None:
 
 
 def test_a_dead_leaver_holds_no_change_of_members_up_but_is_replaced() -> None:
-    group = Group("abcd")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online("abcd", "abc", least=2)
     group.crash("c")
     group.leavers = frozenset("c")
     assert not group.machines["a"].duties.reassignment.blocks(0)
@@ -79,9 +67,7 @@ def test_a_dead_leaver_holds_no_change_of_members_up_but_is_replaced() -> None:
 
 
 def test_a_controller_that_has_not_read_all_its_documents_holds_a_change_up() -> None:
-    group = Group("abc")
-    group.create("abc")
-    group.run(0.3)
+    group = online()
     group.answer_surveys = False
     group.govern("b")
     group.run(0.2)
@@ -93,9 +79,7 @@ def test_a_controller_that_has_not_read_all_its_documents_holds_a_change_up() ->
 
 
 def test_an_operator_moves_a_partition_and_gets_the_order_that_was_asked_for() -> None:
-    group = Group("abcd")
-    group.create("ab")
-    group.run(0.3)
+    group = online("abcd", "ab")
     group.feed("a", CommandAsked(1, LINK, ("place", ("d", "b"))))
     moved(group)
     assert group.document.replicas == ("d", "b")
@@ -103,18 +87,13 @@ def test_an_operator_moves_a_partition_and_gets_the_order_that_was_asked_for() -
 
 @pytest.mark.parametrize("replicas", [(), ("a", "a"), ("a", "z")])
 def test_replicas_that_cannot_be_are_refused(replicas: tuple[str, ...]) -> None:
-    group = Group("ab")
-    group.create("ab")
-    group.run(0.3)
+    group = online("ab")
     group.feed("a", CommandAsked(1, LINK, ("place", replicas)))
     assert group.problem(1).status == 409
 
 
 def test_a_later_controller_goes_on_with_a_move_that_an_earlier_one_began() -> None:
-    group = Group("abcd")
-    group.govern("a")
-    group.create("bc", least=2)
-    group.run(0.3)
+    group = online("abcd", "bc", controller="a", least=2)
     group.hold_disk("d")
     group.leavers = frozenset("c")
     group.run(0.3)
@@ -167,9 +146,7 @@ def test_a_move_ends_when_its_reason_does_with_the_new_node() -> None:
 
 
 def test_what_an_operator_wants_waits_for_the_dead_and_not_for_those_who_left() -> None:
-    group = Group("abcd")
-    group.create("ab")
-    group.run(0.3)
+    group = online("abcd", "ab")
     group.hold_disk("d")
     group.feed("a", CommandAsked(1, LINK, ("place", ("a", "d"))))
     group.run(0.3)
@@ -204,10 +181,7 @@ def test_the_preferred_leader_leads_again_once_it_has_been_in_step_for_long_enou
 
 
 def test_a_node_that_stops_gives_its_lead_away_and_what_waited_goes_on() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc")
-    group.run(0.3)
+    group = online(controller="c")
     group.drain("a")
     group.run(0.1)
     request = group.produce("1", at="a")

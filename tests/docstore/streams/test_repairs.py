@@ -19,15 +19,12 @@ from docstore.wire.streams_messages import (
     Produced,
     Resign,
 )
-from tests.docstore.streams.group import LINK, NAME, START_US, Group
+from tests.docstore.streams.group import LINK, NAME, START_US, Group, online
 from tests.memory.partition_ledger import PartitionLedger
 
 
 def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online(controller="c", least=2)
     group.produce("0", at="c")
     group.crash("a")
     group.run(1)
@@ -194,10 +191,7 @@ def test_an_answer_to_an_earlier_life_of_an_entry_node_is_not_taken_for_another(
 
 
 def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online(controller="c", least=2)
     # Nobody hears of the high watermark, or follows whoever comes after.
     group.drops = lambda source, to, message: (
         (isinstance(message, Append) and not message.partitions[0][-1])
@@ -223,10 +217,7 @@ def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None
 
 
 def test_a_new_leader_begins_at_no_record_older_than_the_time_that_was_asked_for() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc", least=2)
-    group.run(0.3)
+    group = online(controller="c", least=2)
     group.drops = lambda source, to, message: (
         (isinstance(message, Append) and not message.partitions[0][-1])
         or isinstance(message, Attach)
@@ -252,10 +243,7 @@ def figures(group: Group, name: str) -> dict[str, object]:
 
 
 def test_what_is_with_a_silent_leader_goes_to_the_next_one_if_it_may_be_sent_twice() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc")
-    group.run(0.3)
+    group = online(controller="c")
     group.drops = lambda source, to, message: isinstance(message, Produce)
     numbered = group.produce("1", at="c", producer=("p", 1, 0))
     bare = group.produce("2", at="c")

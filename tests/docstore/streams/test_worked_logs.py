@@ -2,14 +2,11 @@
 
 from docstore.streams.replica_set import Resolution
 from docstore.wire.streams_messages import Append, Notice
-from tests.docstore.streams.group import Group
+from tests.docstore.streams.group import online
 
 
 def test_c_a_tail_that_was_not_committed_is_cut_at_the_end_that_two_logs_share() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc", least=2, max_lag_ms=3_600_000)
-    group.run(0.3)
+    group = online(controller="c", least=2, max_lag_ms=3_600_000)
     for value in range(10):
         group.produce(str(value), at="c")
     group.run(0.1)
@@ -31,10 +28,7 @@ def test_c_a_tail_that_was_not_committed_is_cut_at_the_end_that_two_logs_share()
 
 
 def test_d_a_follower_whose_high_watermark_is_one_behind_keeps_the_record_over_a_restart() -> None:
-    group = Group("ab")
-    group.govern("b")
-    group.create("ab")
-    group.run(0.3)
+    group = online("ab", controller="b")
     group.produce("0", at="b")
     group.run(0.1)
     group.produce("1", at="b")
@@ -49,10 +43,7 @@ def test_d_a_follower_whose_high_watermark_is_one_behind_keeps_the_record_over_a
 
 
 def test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appended() -> None:
-    group = Group("abcd")
-    group.govern("d")
-    group.create("abc", least=3, max_lag_ms=3_600_000)
-    group.run(0.3)
+    group = online("abcd", "abc", controller="d", least=3, max_lag_ms=3_600_000)
     group.drops = lambda source, to, message: source == "a" and isinstance(message, Append)
     for value in ("x", "y", "z"):
         group.produce(value, at="a", acks="leader", timeout_s=0.2)
@@ -75,10 +66,7 @@ def test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appe
 
 
 def test_f_a_leader_that_slept_is_refused_by_every_replica_that_promised_more() -> None:
-    group = Group("abc")
-    group.govern("c")
-    group.create("abc")
-    group.run(0.3)
+    group = online(controller="c")
     group.cut("a", "b")
     group.cut("a", "c")
     group.run(1)
@@ -96,10 +84,7 @@ def test_f_a_leader_that_slept_is_refused_by_every_replica_that_promised_more() 
 
 
 def test_g_a_leader_and_its_live_set_go_on_without_a_majority_until_one_of_them_dies() -> None:
-    group = Group("abcde")
-    group.govern("c")
-    group.create("ab", least=1)
-    group.run(0.3)
+    group = online("abcde", "ab", controller="c", least=1)
     for one in "ab":
         for other in "cde":
             group.cut(one, other)
@@ -118,9 +103,7 @@ def test_g_a_leader_and_its_live_set_go_on_without_a_majority_until_one_of_them_
 
 
 def test_appends_of_an_earlier_epoch_are_refused_after_the_next_has_begun() -> None:
-    group = Group("ab")
-    group.create("ab")
-    group.run(0.3)
+    group = online("ab")
     group.produce("1")
     log = group.log("b")
     before = log.end

@@ -45,12 +45,6 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as store:
-        yield store
-
-
-@pytest.fixture
 async def factory(store: Client, request: pytest.FixtureRequest) -> str:
     path = "/" + request.node.name.split("[")[0].replace("_", "-")
     await store.declare(path)

@@ -1,18 +1,12 @@
 """Three nodes for the files of tests about leases over HTTP that leave them as they are."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
 
 from docstore.client import LocalCluster
 from tests.docstore.http.leases.asking import Session
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as nodes:
-        yield nodes
 
 
 @pytest.fixture

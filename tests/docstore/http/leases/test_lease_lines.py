@@ -5,7 +5,7 @@ The lines are those of the scenarios, as far as they are about leases.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,12 +19,6 @@ from tests.docstore.http.leases.asking import LEASES, Session, ask, until
 
 TTL_MS = 3_000
 clock = boot_clock()
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[LocalCluster]:
-    with LocalCluster(3) as nodes:
-        yield nodes
 
 
 @pytest.fixture

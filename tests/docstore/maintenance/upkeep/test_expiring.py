@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,12 +10,6 @@ from tests.docstore.watching import page_of, start_all, until
 
 LEVEL_1 = ["PERSISTENCE", "REPLICATION"]
 EXPIRY = "documentExpirationTimeMicros"
-
-
-@pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(3, tmp_path_factory.mktemp("group")) as group:
-        yield group
 
 
 @pytest.fixture

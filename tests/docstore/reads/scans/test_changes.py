@@ -35,12 +35,6 @@ def group(nodes: LocalCluster) -> LocalCluster:
 
 
 @pytest.fixture
-async def store(group: LocalCluster) -> AsyncIterator[Client]:
-    async with Client(group.urls) as store:
-        yield store
-
-
-@pytest.fixture
 async def factory(store: Client, request: pytest.FixtureRequest) -> str:
     path = "/" + request.node.name.translate(str.maketrans("_[", "--", "]"))
     await store.declare(path)
