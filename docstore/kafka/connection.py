@@ -284,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, why: str) -> None:
         """Close because of the client's bytes; unfinished answers are not written."""
-        self._why = why
+        self._why, self._waiting_bytes = why, 0
         self._frames.clear()
         self._answers.clear()
         if self._wire is not None:
