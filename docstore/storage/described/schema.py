@@ -6,6 +6,7 @@ order. `current` points to the newest row of each link. It serves listings, and 
 against a damaged key in `history`, which alone would make a document look absent.
 """
 
+from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from sqlalchemy import (
@@ -21,6 +22,8 @@ from sqlalchemy import (
     literal_column,
     tuple_,
 )
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
 from docstore.model.document import Row
 
@@ -30,6 +33,23 @@ AFTER = ("after0", "after1", "after2")
 """The parameters of `after`: a position in an order of three columns."""
 
 _AFFINITIES = {int: Integer, bool: Integer, str: Text, bytes: LargeBinary}
+
+
+def table(
+    metadata: MetaData,
+    name: str,
+    key: str,
+    columns: Mapping[str, type[TypeEngine[Any]]],
+    *more: SchemaItem,
+    nullable: str = "",
+    has_rowid: bool = True,
+) -> Table:
+    """Return a table. key, nullable: names of columns, separated by blanks. more: its indexes."""
+    made: list[Column[Any]] = [
+        Column(each, kind, primary_key=each in key.split(), nullable=each in nullable.split())
+        for each, kind in columns.items()
+    ]
+    return Table(name, metadata, *made, *more, sqlite_with_rowid=has_rowid)
 
 
 def _fields_of_row(*key: str) -> list[Column[Any]]:
@@ -52,17 +72,10 @@ history = Table(
     # rows over 1,024 slots cost twice the processor time and took a third longer.
 )
 
-current = Table(
-    "current",
-    metadata,
-    Column("slot", Integer, primary_key=True),
-    Column("link", Text, primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("n", Integer, nullable=False),
-    Column("deleted", Integer, nullable=False),
-    Column("expires_us", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
+current = table(metadata, "current", "slot link", {
+    "slot": Integer, "link": Text, "version": Integer, "n": Integer, "deleted": Integer,
+    "expires_us": Integer,
+}, has_rowid=False)  # fmt: skip
 
 live = current.c.deleted == literal_column("0")
 dead = current.c.deleted == literal_column("1")
@@ -74,32 +87,16 @@ Index("current_dead", current.c.slot, current.c.n, sqlite_where=dead)
 expires = live & (current.c.expires_us > literal_column("0"))
 Index("current_expiring", current.c.expires_us, sqlite_where=expires)
 
-slots = Table(
-    "slots",
-    metadata,
-    Column("slot", Integer, primary_key=True),
-    Column("promised_epoch", Integer, nullable=False),
-    Column("promised_owner", Text, nullable=False),
-    Column("adopted_epoch", Integer, nullable=False),
-    Column("adopted_owner", Text, nullable=False),
-    Column("reigns", LargeBinary, nullable=False),
-    Column("kept", Integer, nullable=False),
-    Column("floor", Integer, nullable=False),
-    Column("decided", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
+slots = table(metadata, "slots", "slot", {
+    "slot": Integer, "promised_epoch": Integer, "promised_owner": Text, "adopted_epoch": Integer,
+    "adopted_owner": Text, "reigns": LargeBinary, "kept": Integer, "floor": Integer,
+    "decided": Integer, "status": Text, "checksum": Integer,
+})  # fmt: skip
 
-node = Table(
-    "node",
-    metadata,
-    Column("format", Integer, primary_key=True),
-    Column("store_id", Text, nullable=False),
-    Column("boot", Integer, nullable=False),
-    Column("configuration", LargeBinary),
-    Column("schema", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
+node = table(metadata, "node", "format", {
+    "format": Integer, "store_id": Text, "boot": Integer, "configuration": LargeBinary,
+    "schema": Integer, "checksum": Integer,
+}, nullable="configuration")  # fmt: skip
 
 branches = Table(
     "branches",
@@ -128,26 +125,14 @@ Index(
     "branches_old", branches.c.updated_us, sqlite_where=branches.c.standing != literal_column("1")
 )
 
-cursors = Table(
-    "cursors",
-    metadata,
-    Column("disk", Text, primary_key=True),
-    Column("configuration", Integer, nullable=False),
-    Column("n", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
+cursors = table(metadata, "cursors", "disk", {
+    "disk": Text, "configuration": Integer, "n": Integer, "checksum": Integer,
+}, has_rowid=False)  # fmt: skip
 
-journal = Table(
-    "journal",
-    metadata,
-    Column("key", LargeBinary, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("stamp", LargeBinary, nullable=False),
-    Column("alone", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    Column("written", Integer, nullable=False),
-)
+journal = table(metadata, "journal", "", {
+    "key": LargeBinary, "number": Integer, "stamp": LargeBinary, "alone": Integer,
+    "checksum": Integer, "written": Integer,
+})  # fmt: skip
 
 
 def after(*columns: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -13,12 +13,11 @@ damaged key would not be found, and the log would end early without an error.
 """
 
 from sqlalchemy import (
-    Column,
     Integer,
     LargeBinary,
     MetaData,
-    Table,
     Text,
+    UniqueConstraint,
     bindparam,
     delete,
     func,
@@ -29,58 +28,29 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateTable
 
 from docstore.storage.described.documents import LIMIT, NONE, ONE, replacing, sql
+from docstore.storage.described.schema import table
 
 metadata = MetaData()
 
-partitions = Table(
-    "partitions",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("copy", Text, nullable=False),
-    Column("promised_epoch", Integer, nullable=False),
-    Column("promised_owner", Text, nullable=False),
-    Column("adopted_epoch", Integer, nullable=False),
-    Column("adopted_owner", Text, nullable=False),
-    Column("reigns", LargeBinary, nullable=False),
-    Column("start", Integer, nullable=False),
-    Column("high", Integer, nullable=False),
-    Column("producers_at", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("producers", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
+partitions = table(metadata, "partitions", "number", {
+    "number": Integer, "name": Text, "copy": Text, "promised_epoch": Integer,
+    "promised_owner": Text, "adopted_epoch": Integer, "adopted_owner": Text,
+    "reigns": LargeBinary, "start": Integer, "high": Integer, "producers_at": Integer,
+    "status": Text, "producers": LargeBinary, "checksum": Integer,
+}, UniqueConstraint("name"))  # fmt: skip
 
-tails = Table(
-    "tails",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("first", Integer, nullable=False),
-    Column("end", Integer, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("last_us", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
+tails = table(metadata, "tails", "number", {
+    "number": Integer, "name": Text, "first": Integer, "end": Integer, "size": Integer,
+    "last_us": Integer, "checksum": Integer,
+})  # fmt: skip
 
-batches = Table(
-    "batches",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("head", LargeBinary, nullable=False),
-    Column("checksum", Integer, nullable=False),
-    Column("rest", LargeBinary, nullable=False),
-)
+batches = table(metadata, "batches", "id", {
+    "id": Integer, "head": LargeBinary, "checksum": Integer, "rest": LargeBinary,
+})  # fmt: skip
 
-file = Table(
-    "file",
-    metadata,
-    Column("format", Integer, primary_key=True),
-    Column("boot", Integer, nullable=False),
-    Column("is_old", Integer, nullable=False),
-    Column("schema", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False),
-)
+file = table(metadata, "file", "format", {
+    "format": Integer, "boot": Integer, "is_old": Integer, "schema": Integer, "checksum": Integer,
+})  # fmt: skip
 
 CREATE = [sql(CreateTable(table)) for table in metadata.sorted_tables]
 
