@@ -42,7 +42,7 @@ from dataclasses import replace
 from docstore.http.attaching import answer_of
 from docstore.http.backend import Backend
 from docstore.model import json
-from docstore.model.operation import NOT_GIVEN, Answer, Conditions, Operation
+from docstore.model.operation import NOT_GIVEN, Answer, Conditions, Operation, undecided
 from docstore.model.paths import partition_key
 from docstore.ownership.by_store import Turns
 from docstore.runtime.stepping import clock
@@ -50,9 +50,7 @@ from docstore.services.attachments import Attached, attach_request, has_ended
 from docstore.services.lock_queue import gone_request, state_of
 
 EMPTY = json.dump(state_of(Turns()))
-UNDECIDED = Answer(
-    504, "undecided", "the lease of the candidate could not be reached: retry", unknown=True
-)
+UNDECIDED = undecided("the lease of the candidate could not be reached: retry")
 
 
 class Campaigns:

@@ -24,7 +24,7 @@ from docstore.http.changes import ChangePages
 from docstore.http.core_pages import Of
 from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
-from docstore.http.listing import Entry, listed
+from docstore.http.listing import Entry, FactoryPages, listed
 from docstore.http.own_documents import handler_patch, patch_in
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode
@@ -32,7 +32,7 @@ from docstore.model import json
 from docstore.model.document import EXPIRY, EXPIRY_US_MAX, Row
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation
-from docstore.model.service import Malformed, Service
+from docstore.model.service import Malformed
 from docstore.model.settings import quoted
 from docstore.services.subscriptions import (
     KIND,
@@ -59,12 +59,11 @@ class TooManySubscriptions(TooManyRequests):
     code = "too-many-subscriptions"
 
 
-class SubscriptionPages:
+class SubscriptionPages(FactoryPages):
     """Answers everything under /core/subscriptions, and `<path>/subscriptions`."""
 
     def __init__(self, backend: Backend, documents: DocumentPages, changes: ChangePages) -> None:
-        self._backend = backend
-        self._documents = documents
+        super().__init__(backend, documents)
         self._changes = changes
 
     async def get_list(self, request: web.BaseRequest, path: str, body: bytes) -> Reply:
@@ -250,8 +249,7 @@ class SubscriptionPages:
         change = {"kind": kind} | ({"why": why} if kind == "PauseRequest" else {})
         principal = authority_of(request).principal
         operation = handler_patch(request, link, json.dump(change), principal=principal)
-        answer = await self._backend.submit(operation, headers.timeout_s(request))
-        return self._reply(request, answer)
+        return await self._submitted(request, SUBSCRIPTIONS, operation)
 
     async def _delete(self, request: web.BaseRequest, link: str, path: str = "") -> Reply:
         """End a subscription. path: only if it is for this path; "" for any."""
@@ -263,18 +261,11 @@ class SubscriptionPages:
             verb="DELETE", link=link, conditions=headers.conditions(request, None),
             key=headers.idempotency_key(request), principal=authority_of(request).principal,
         )  # fmt: skip
-        answer = await self._backend.submit(operation, headers.timeout_s(request))
-        return self._reply(request, answer)
+        return await self._submitted(request, SUBSCRIPTIONS, operation)
 
     def _reply(self, request: web.BaseRequest, answer: Answer) -> Reply:
         media = headers.accepted_media(request)
-        return self._documents.reply(request, answer, self._service, media)
-
-    @property
-    def _service(self) -> Service:
-        service = self._backend.registry.service_at(SUBSCRIPTIONS)
-        assert service is not None
-        return service
+        return self._documents.reply(request, answer, self._service(SUBSCRIPTIONS), media)
 
 
 def _id_of(user: str, key: str) -> str:

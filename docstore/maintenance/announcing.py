@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 
 from docstore.model.document import Row
-from docstore.model.operation import Answer
+from docstore.model.operation import undecided
 from docstore.model.slots import from_bitmap
 from docstore.reads.owners import Owners
 from docstore.runtime.driver import Driver
@@ -22,12 +22,7 @@ from docstore.wire.requests import Answered, FollowDeclaration
 TELL_S = 1.0
 """Seconds to wait for a connected but silent member, at levels 1 and 2."""
 
-NOT_YET = Answer(
-    504,
-    "undecided",
-    ("the change is stored, but not every owner is known to follow it yet"),
-    unknown=True,
-)
+NOT_YET = undecided("the change is stored, but not every owner is known to follow it yet")
 
 
 class Announcing:

@@ -142,6 +142,11 @@ class Answer(NamedTuple):
         return self.status < 300
 
 
+def undecided(detail: str) -> Answer:
+    """Return the answer about an update that may have happened."""
+    return Answer(504, "undecided", detail, unknown=True)
+
+
 def operation_from_wire(packed: Sequence[Any]) -> Operation:
     """Return the operation that a peer packed; ignore members of later versions."""
     members = dict(zip(Operation.__slots__, packed, strict=False))

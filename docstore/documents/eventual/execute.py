@@ -22,7 +22,7 @@ from docstore.documents.write_path.handle import DELETED_SIGNATURE, New, Unchang
 from docstore.documents.write_path.past import instant_of, yet_to_come
 from docstore.model.document import Row
 from docstore.model.identity import fingerprint, has_created, unpack_identity
-from docstore.model.operation import CONFLICTS, CURRENT, Answer
+from docstore.model.operation import CONFLICTS, CURRENT, Answer, undecided
 from docstore.storage.replication_log import Lines
 from docstore.storage.store import Corrupt, Recovered, Result
 
@@ -32,12 +32,7 @@ ATTEMPTS_SENT_BACK = 5
 """Most attempts of a level 2 operation that a node returns because it sees another owner."""
 
 DAMAGED = Answer(503, "damaged", "this node's copy of the document is damaged: ask another")
-TOO_FEW = Answer(
-    504,
-    "undecided",
-    "stored on this node, but on fewer replicas than required",
-    unknown=True,
-)
+TOO_FEW = undecided("stored on this node, but on fewer replicas than required")
 
 
 @dataclass(slots=True)

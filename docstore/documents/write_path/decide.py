@@ -23,16 +23,13 @@ from docstore.documents.write_path.atomic_batch import answer_of
 from docstore.documents.write_path.in_flight import InFlightProposals, ProposedUpTo
 from docstore.model.document import Row
 from docstore.model.identity import has_created
-from docstore.model.operation import Answer
+from docstore.model.operation import Answer, undecided
 from docstore.ownership import quorum
 from docstore.storage.store import Corrupt, Result, Rows
 from docstore.wire.messages import Accepted, Decide, Refused, Took
 
-LET_GO = Answer(
-    504,
-    "undecided",
-    "the update was made earlier, and its version has been compacted since: read the document",
-    unknown=True,
+LET_GO = undecided(
+    "the update was made earlier, and its version has been compacted since: read the document"
 )
 
 

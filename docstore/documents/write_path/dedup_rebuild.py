@@ -11,15 +11,10 @@ undecided. The same holds for a key, unless all unread rows are older than the l
 from docstore.documents.keys import KEY_LIFE_US
 from docstore.documents.log import SlotLog
 from docstore.documents.timing import ReplicaConfig
-from docstore.model.operation import Answer, Operation
+from docstore.model.operation import Operation, undecided
 from docstore.storage.store import History
 
-TOO_DEEP = Answer(
-    504,
-    "undecided",
-    "the first attempt may be too old to be found: read the document",
-    unknown=True,
-)
+TOO_DEEP = undecided("the first attempt may be too old to be found: read the document")
 
 
 def is_known(  # Tests replace this.

@@ -22,7 +22,13 @@ from docstore.documents.core import Core
 from docstore.documents.events import BatchRequested, Requested
 from docstore.documents.owners import claimant, owner_of
 from docstore.machines.effects import Give
-from docstore.model.operation import Answer, Operation, answer_from_wire, operation_from_wire
+from docstore.model.operation import (
+    Answer,
+    Operation,
+    answer_from_wire,
+    operation_from_wire,
+    undecided,
+)
 from docstore.wire.messages import Answered, Forward, Forwarded
 
 NO_OWNER = Answer(503, "no-owner", "the owner of the document could not be reached in time: retry")
@@ -32,11 +38,8 @@ NO_MAJORITY = Answer(
 )
 STOPPING = Answer(503, "not-ready", "this node is stopping: ask another")
 NO_ROOM = Answer(503, "too-many-waiting", "too many requests wait at this node: retry later")
-UNDECIDED = Answer(
-    504,
-    "undecided",
-    "the update may have been made: read the document, or retry with the same key",
-    unknown=True,
+UNDECIDED = undecided(
+    "the update may have been made: read the document, or retry with the same key"
 )
 RETRY_S_MAX = 0.2
 
