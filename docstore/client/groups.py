@@ -69,11 +69,11 @@ class ConsumerGroup(GroupMembership):
         max_poll_s: seconds to process a record. A process that takes longer leaves the group, and
         its next request raises GroupEnded. on_acquired, on_revoked, on_fenced: called with topic
         and partition before the first record, after the last one, and where another member may
-        read already.
+        read already. Raises ValueError if an interval is not above 0.
         """
-        asked: dict[str, Any] = {"topics": sorted(topics)}
-        if session_s is not None:
-            asked["sessionMs"] = int(session_s * 1000)
+        _insist_above_0(commit_s=commit_s, max_poll_s=max_poll_s)
+        session = {} if session_s is None else {"sessionMs": int(session_s * 1000)}
+        asked: dict[str, Any] = {"topics": sorted(topics), **session}
         super().__init__(client, f"{GROUPS}/{name}", asked, instance=instance, capacity=capacity)
         self._wanted = {"name": name, **asked}
         self._offsets = GroupOffsets(client, self.link, self.member, since)
@@ -302,3 +302,9 @@ def _is_over(member: GroupMember, reading: PartitionReading) -> bool:
 def _is_anothers(error: ClientError) -> bool:
     """Say whether the partition belongs to another member by now."""
     return isinstance(error, RequestFailed) and error.code in ("fenced", "other-token")
+
+
+def _insist_above_0(**intervals: float | None) -> None:
+    for name, seconds in intervals.items():
+        if seconds is not None and seconds <= 0:
+            raise ValueError(f"`{name}` must be above 0 seconds; got {seconds}")

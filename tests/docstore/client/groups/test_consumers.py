@@ -414,3 +414,10 @@ async def test_a_mistake_in_a_callback_does_not_end_the_membership(
         await read(group, seen, 10)
     assert committed == [10] * PARTITIONS
     assert await offsets(client, topic) == 10
+
+
+@pytest.mark.parametrize("given", [{"commit_s": 0.0}, {"max_poll_s": -1.0}])
+def test_an_interval_is_above_0(given: dict[str, float]) -> None:
+    name, seconds = next(iter(given.items()))
+    with pytest.raises(ValueError, match=f"`{name}` must be above 0 seconds; got {seconds}"):
+        Client(["http://127.0.0.1:1"]).group("readers", ["clicks"], **given)
