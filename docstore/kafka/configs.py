@@ -7,11 +7,12 @@ as they came, so `compression.type=producer` is "none": it compresses those of o
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from docstore.streams.log_times import AHEAD_US_MAX
 from docstore.streams.topic import Topic
 
 HEAD_BYTES_MAX = 1024
 """Bytes by which a RecordBatch may exceed `batchBytesMax`: so a record of that size fits."""
-AHEAD_MS_MAX = 60_000
+AHEAD_MS_MAX = AHEAD_US_MAX // 1000
 """Milliseconds by which the time of a record may be ahead of the node's clock."""
 BOOLEAN, TEXT, WHOLE, LONG, LIST = 1, 2, 3, 5, 7
 """Kafka's numbers of types."""

@@ -1,7 +1,7 @@
 """ListOffsets: the first offset, the one after the last committed record, or that of a time.
 
 A record's time is that of its producer, which may be up to a minute ahead of the append time. So
-the search by time begins a minute earlier, and looks into the batches.
+the search by time begins earlier, and looks into the batches.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from functools import partial
 from docstore.errors import DocstoreError
 from docstore.http.backend import Backend
 from docstore.kafka.brokers import Brokers
-from docstore.kafka.configs import AHEAD_MS_MAX
 from docstore.kafka.dispatch import Api, Call
 from docstore.kafka.errors import ErrorCode, code_of, code_of_error
 from docstore.kafka.reading import some_at_once
@@ -87,7 +86,7 @@ async def _found(streams: StreamBackend, link: str, ms: int) -> tuple[int, int] 
         return outcome if isinstance(outcome, Problem) else (-1, outcome.offset)
     if ms < 0:
         return Problem(400, "malformed", "the time must be -2, -1, or milliseconds since 1970")
-    origin = ("time", max(0, ms - AHEAD_MS_MAX) * 1000)
+    origin = ("written", ms * 1000)
     while True:
         wanted = ReadRequest(origin, bytes_max=PAGE_BYTES)
         outcome = await streams.fetch(link, wanted, wait_s=0.0, timeout_s=TIMEOUT_S)

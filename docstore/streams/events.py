@@ -43,8 +43,9 @@ class ProduceAsked:
 class FetchAsked:
     """A reader's request for records of a partition that this node leads.
 
-    origin: ("offset", n), ("beginning", 0), ("end", back) or ("time", us since 1970). isolation:
-    "committed" or "uncommitted". deadline: time until which to wait for records; a past one means
+    origin: ("offset", n), ("beginning", 0), ("end", back), ("time", us since 1970), or ("written",
+    us): not after the first record of a Kafka client with this time. isolation: "committed" or
+    "uncommitted". deadline: time until which to wait for records; a past one means
     no wait. token: offset that must be committed before the answer; -1 for none. stale: whether a
     replica that does not lead may answer from the records that it knows to be committed. trace: as
     in an `Operation`.

@@ -75,8 +75,9 @@ class Fetching:
     def _begin(self, log: PartitionLog, reader: PendingFetch) -> None:
         """Find the offset at which a reader begins, then read or wait."""
         kind, value = reader.event.origin
-        if kind == "time":
-            self._disk.read(At(log.name, value), lambda found: self._found(log, reader, found))
+        if kind in {"time", "written"}:
+            us = _batches_since(log, reader)
+            self._disk.read(At(log.name, us), lambda found: self._found(log, reader, found))
             return
         if kind == "offset":
             reader.offset = value
@@ -99,7 +100,8 @@ class Fetching:
             return
         headers = [each for each in found if isinstance(each, BatchHeader)]
         # Batches in memory that may not be on the disk yet.
-        young = [head for head, _ in log.tail if head.last_us >= reader.event.origin[1]]
+        us = _batches_since(log, reader)
+        young = [head for head, _ in log.tail if head.last_us >= us]
         first = min([head.base for head in (*headers, *young)], default=log.end)
         bound = self._bound(log, reader)
         if first > bound and not self._knows_end(log):
@@ -255,3 +257,9 @@ class Fetching:
                 readers.remove(reader)
             if not readers:
                 del self._waiting[name]
+
+
+def _batches_since(log: PartitionLog, reader: PendingFetch) -> int:
+    """Return the time from which on the batches may have what a reader looks for by time."""
+    kind, us = reader.event.origin
+    return us if kind == "time" else log.times.begin(us)

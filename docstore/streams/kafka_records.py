@@ -48,7 +48,7 @@ class KafkaHead(NamedTuple):
         return self.attributes & CODEC
 
 
-def kafka_head(batch: bytes) -> KafkaHead:
+def kafka_head(batch: bytes | memoryview) -> KafkaHead:
     """Return the head of a RecordBatch. Raises ValueError."""
     if len(batch) < HEAD_SIZE:
         raise ValueError(f"a RecordBatch must have at least {HEAD_SIZE} bytes; got {len(batch)}")

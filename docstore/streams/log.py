@@ -22,6 +22,7 @@ from docstore.model.document import (
 from docstore.model.streams_batch import BatchHeader, place_of
 from docstore.storage.partitions import PartitionRecord, PartitionRecovered
 from docstore.storage.store import Status
+from docstore.streams.log_times import LogTimes
 from docstore.streams.producer_state import ProducerState
 from docstore.streams.replica_set import ReplicaSet, incarnation_of, link_of
 from docstore.wire.streams_messages import LogState
@@ -43,7 +44,7 @@ class PartitionLog:
     full: bool = True
     """Whether the replica vouches for its data; if not, it promises, but its state is no evidence.
     """
-    last_us: int = 0
+    times: LogTimes = field(default_factory=LogTimes)
     producers: ProducerState = field(default_factory=ProducerState)
     saved_high: int = 0
     saved_producers: bytes = b""
@@ -72,6 +73,11 @@ class PartitionLog:
     def last_ballot(self) -> Ballot:
         """Return the ballot of the last record; NO_BALLOT when there is none."""
         return ballot_at(self.ballots, self.end)
+
+    @property
+    def last_us(self) -> int:
+        """Return the time of the newest batch."""
+        return self.times.last_us
 
     @property
     def incarnation(self) -> str:  # Tests replace this.
@@ -119,7 +125,7 @@ class PartitionLog:
             self.tail_bytes += header.size
             self.producers.note(header, self.high)
             self.end = header.end
-            self.last_us = max(self.last_us, header.last_us)
+            self.times.note(header, raw)
             self.batches_since += 1
 
     def cut(self, end: int) -> None:
@@ -162,7 +168,7 @@ class PartitionLog:
         self.tail_bytes = 0
         self.ballots, self.adopted = (), NO_BALLOT
         self.start = self.high = self.end = self.durable = start
-        self.last_us = 0
+        self.times = LogTimes()
         self.producers = ProducerState.unpack(producers)
         self.saved_producers, self.saved_producers_at = producers, start
         self.batches_since = 0
@@ -242,7 +248,7 @@ def log_from_disk(found: PartitionRecovered) -> PartitionLog:
         end=found.end,
         durable=found.end,
         full=record.status is Status.FULL,
-        last_us=found.last_us,
+        times=LogTimes(found.last_us),
         saved_high=record.high,
         saved_producers=record.producers,
         saved_producers_at=record.producers_at,
