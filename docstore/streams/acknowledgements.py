@@ -4,9 +4,12 @@ In: Attach (a follower's log when it attaches) and Acked (its durable end). Out:
 node does not lead the partition or does not know the follower.
 """
 
+from functools import partial
+
 from docstore.model.document import NO_BALLOT
 from docstore.streams.back_pressure import Deferring
 from docstore.streams.core import Core
+from docstore.streams.disk import Disk
 from docstore.streams.leader import Leader
 from docstore.streams.leading import FollowerState, Leading
 from docstore.streams.log import PartitionLogs
@@ -18,10 +21,18 @@ class Acknowledgements:
     """Receives Attach and Acked for the partitions that this node leads."""
 
     def __init__(
-        self, core: Core, logs: PartitionLogs, *, leader: Leader, roles: Roles, deferring: Deferring
+        self,
+        core: Core,
+        logs: PartitionLogs,
+        disk: Disk,
+        *,
+        leader: Leader,
+        roles: Roles,
+        deferring: Deferring,
     ) -> None:
         self._core = core
         self._logs = logs
+        self._disk = disk
         self._leader = leader
         self._roles = roles
         self._deferring = deferring
@@ -40,8 +51,16 @@ class Acknowledgements:
                 why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
                 core.post(sender, Rejected, why)
                 self._roles.reread(leading.log)  # The document may name it by now.
-            else:
+            elif leading.is_promised:
                 self._attach(leading, follower, standing)
+            else:
+                self._disk.when_durable(partial(self._attach_later, leading, sender, standing))
+
+    def _attach_later(self, leading: Leading, sender: str, standing: LogState) -> None:
+        """Take the state of a log that came before this node's promise was durable (RF8)."""
+        follower = leading.followers.get(sender)
+        if follower is not None and self._leader.leading.get(standing.name) is leading:
+            self._attach(leading, follower, standing)
 
     def _attach(self, leading: Leading, follower: FollowerState, standing: LogState) -> None:
         leader, log = self._leader, leading.log

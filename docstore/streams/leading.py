@@ -102,6 +102,8 @@ class Leading:
     followers: dict[str, FollowerState]
     changing: tuple[Copy, ...] | None = None
     """Live replica set of an update whose fate is unknown; None when there is none."""
+    is_promised: bool = False
+    """Whether our promise of this epoch is durable; before that, followers are told nothing."""
     is_online: bool = False
     """Whether the document names us as the leader."""
     probe: int = 0

@@ -129,7 +129,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
         )
         self.deferring = Deferring(core, disk, self.leader, self.roles)
         self.acknowledgements = Acknowledgements(
-            core, logs, leader=self.leader, roles=self.roles, deferring=self.deferring
+            core, logs, disk, leader=self.leader, roles=self.roles, deferring=self.deferring
         )
         self.compaction = CompactionTask(
             core, logs, disk, leads, topics=topics, damaged=self._damaged

@@ -120,6 +120,7 @@ class Roles:
     def _promoted(self, log: PartitionLog, epoch: int) -> None:
         leading = self._leader.leading.get(log.name)
         if leading is not None and leading.epoch == epoch:
+            leading.is_promised = True
             self._promoting[log.name] = self._core.now
             self._tell_promoted(log)
 

@@ -13,7 +13,9 @@ from docstore.streams.leading import PendingAppend
 from docstore.streams.replica_set import Resolution
 from docstore.wire.streams_messages import (
     Acked,
+    Adopt,
     Append,
+    Fenced,
     Notice,
     Produce,
     Produced,
@@ -261,6 +263,31 @@ def test_a_leader_that_has_lost_its_disk_learns_of_the_partition_from_a_follower
     group.run(5)
     assert group.document.leader != "a"
     assert ("a", group.log("a").copy) in group.document.lrs
+
+
+def test_a_candidate_tells_followers_nothing_before_its_promise_is_durable() -> None:
+    group = Group("abc")
+    group.govern("b")
+
+    def hold(source: str, to: str, message: object) -> bool:
+        if source == "a" and isinstance(message, Fenced) and not group.held_disks:
+            group.hold_disk("a")
+        return False
+
+    def adopted() -> bool:
+        return any(isinstance(message, Adopt) for source, _, message in group.said if source == "a")
+
+    group.drops = hold
+    group.create("abc")
+    group.run(0.4)
+    assert "a" in group.held_disks
+    assert (group.document.candidate, group.machines["a"].leader.leading[NAME].epoch) == ("a", 1)
+    assert not adopted()
+    group.drops = lambda source, to, message: False
+    group.release_disk("a")
+    assert adopted()
+    group.run(0.3)
+    assert group.document.leader == "a"
 
 
 def test_an_old_file_is_another_copy_with_a_head_start() -> None:
