@@ -32,6 +32,7 @@ from docstore.storage.store import (
 )
 from tests.docstore.storage.logs import FOR_EVER, Author
 from tests.docstore.storage.small import small
+from tests.docstore.storage.spoiled import blank, flip, read, shorten, size, write
 
 A, B = "/notes/a", "/notes/b"
 
@@ -47,18 +48,6 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
     await store.open()
     yield store
     await store.close()
-
-
-def read(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def modes_in(path: Path) -> set[int]:
@@ -318,19 +307,6 @@ async def whole(path: Path) -> list[Result]:
     answers = await store.read(QUERIES)
     await store.close()
     return answers
-
-
-def flip(content: bytearray, rng: random.Random) -> None:
-    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-
-
-def blank(content: bytearray, rng: random.Random) -> None:
-    page = rng.randrange(len(content) // 4096) * 4096
-    content[page : page + 4096] = bytes(4096)
-
-
-def shorten(content: bytearray, rng: random.Random) -> None:
-    del content[rng.randrange(len(content)) :]
 
 
 DAMAGE = [

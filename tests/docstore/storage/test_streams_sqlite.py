@@ -27,6 +27,7 @@ from docstore.storage.store import Status
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from tests.docstore.storage.sealed import A, B, Leader, batch, begun, recovered
 from tests.docstore.storage.small import small
+from tests.docstore.storage.spoiled import blank, flip, read, shorten, size, write
 
 ALL = 1 << 40
 
@@ -42,18 +43,6 @@ async def store(path: Path) -> AsyncIterator[SqliteStreamStore]:
     await store.open()
     yield store
     await store.close()
-
-
-def read(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def remove(path: Path) -> None:
@@ -274,19 +263,6 @@ async def whole(path: Path) -> list[PartitionResult]:
     answers = await store.read(QUERIES)
     await store.close()
     return answers
-
-
-def flip(content: bytearray, rng: random.Random) -> None:
-    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-
-
-def blank(content: bytearray, rng: random.Random) -> None:
-    page = rng.randrange(len(content) // 4096) * 4096
-    content[page : page + 4096] = bytes(4096)
-
-
-def shorten(content: bytearray, rng: random.Random) -> None:
-    del content[rng.randrange(len(content)) :]
 
 
 def flip_early(content: bytearray, rng: random.Random) -> None:
