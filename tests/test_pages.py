@@ -80,6 +80,7 @@ def test_a_decision_has_its_form_and_its_line_in_the_index(record: Path) -> None
     number, _, title = form[1].partition(". ")
     assert record.name.startswith(f"{number}-")
     lines = INDEX.read_text("utf-8").splitlines()
+    assert sum(line.startswith(f"- [{number}](") for line in lines) == 1
     assert lines.count(f"- [{number}]({record.name}) {title}") == 1
 
 
