@@ -27,7 +27,7 @@ The steps are modules of `documents/write_path/`:
 | served | `serve` | the document's newest row | retry: the first answer |
 | handled | `handle` | the new state | 404, 409, 412, 422 |
 | proposed | `propose` | `Persist`, `Send(Propose)` | 503, before any Send |
-| learned | `learn` | `Persist`, then `Accepted`, `Took` or `Gap` | - |
+| learned | `learn` | `Persist`, then `Accepted`, `AcceptedAll` or `Gap` | - |
 | decided | `decide` | the answer | 504: the outcome is unknown |
 | or read | `confirm` | the current state | 503 |
 

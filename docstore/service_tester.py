@@ -23,7 +23,7 @@ from docstore.agendas.events import AgendaEvent, Posted
 from docstore.agendas.machine import Agendas
 from docstore.documents.write_path.handle import New, Refused, handle
 from docstore.machines.effects import Ask, Survey
-from docstore.machines.events import Noticed, Surveyed, Tick, Told
+from docstore.machines.events import Noticed, OperationAnswered, Surveyed, Tick
 from docstore.machines.view import MachineView
 from docstore.model import json
 from docstore.model.agenda import RECORD, Timer, agenda_of, has_agenda, packed_agenda
@@ -302,7 +302,7 @@ class ServiceTester:
             case Ask(token, operation):
                 fails = self._fails(operation.link) and operation.key != ""
                 answer = Answer(503, "unavailable") if fails else self._documents.apply(operation)
-                self._after(Told(token, answer))
+                self._after(OperationAnswered(token, answer))
             case Survey(token):
                 newest = [rows[-1] for rows in self._documents.rows.values()]
                 self._after(Surveyed(token, [row for row in newest if has_agenda(row)]))

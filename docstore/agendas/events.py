@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from docstore.machines.events import Noticed, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import Noticed, OperationAnswered, Surveyed, Tick, TurnEnded
 
 
 @dataclass(slots=True)
@@ -14,4 +14,4 @@ class Posted:
     why: str = ""
 
 
-AgendaEvent = Noticed | Surveyed | Told | Tick | TurnEnded | Posted
+AgendaEvent = Noticed | Surveyed | OperationAnswered | Tick | TurnEnded | Posted

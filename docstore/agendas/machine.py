@@ -13,7 +13,7 @@ from docstore.agendas.events import AgendaEvent, Posted
 from docstore.agendas.firing import Firing
 from docstore.agendas.known import Core, Known, KnownDocuments
 from docstore.agendas.timing import AgendaTimes
-from docstore.machines.events import Noticed, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import Noticed, OperationAnswered, Surveyed, Tick, TurnEnded
 from docstore.machines.view import MachineView
 
 
@@ -43,7 +43,7 @@ class Agendas:
         match event:
             case Noticed(row):
                 self.documents.learn(row)
-            case Told(token, answer):
+            case OperationAnswered(token, answer):
                 core.told(token, answer)
                 if answer.status < 500:  # A read that failed waits for the next tick.
                     self.documents.go_on()

@@ -37,7 +37,7 @@ def doctor(
 
 
 def _of_group(urls: list[str]) -> tuple[str, list[Finding]]:
-    from docstore.cli.looking import look
+    from docstore.cli.node_pages import look
 
     seen = talk(urls, look)
     nodes = count(len(seen.members), "node")

@@ -207,7 +207,7 @@ async def read_all(client: "Client", paths: Iterable[str]) -> list[Any]:
 
 def failed(error: Exception, code: int = FAILED) -> typer.Exit:
     """Print the reason and what to do in one line; return the exception that ends the command."""
-    from docstore.cli.mistakes import advised
+    from docstore.cli.usage_errors import advised
 
     why = advised(int(getattr(error, "status", 0)), str(error))
     if isinstance(error, OSError) and error.filename:

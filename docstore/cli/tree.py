@@ -43,7 +43,7 @@ class CommandTree(TyperGroup):
         except UsageError as error:
             if not standalone_mode:
                 raise
-            from docstore.cli.mistakes import line_of
+            from docstore.cli.usage_errors import line_of
 
             sys.stderr.write(line_of(error))
             sys.exit(WRONG_USAGE)

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Self
 
 from docstore.client.consumer import ReadOptions, ReadRecord, consume
 from docstore.client.errors import ClientError, RequestFailed, is_passing
+from docstore.client.event_delivery import call_back
 from docstore.client.group_offsets import PAUSE_S, GroupOffsets, PartitionReading, is_recreated
 from docstore.client.membership import GroupEnded, GroupMembership
 from docstore.client.requests import Requests
-from docstore.client.telling import call_back
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Revoked
 from docstore.services.group_document import GROUPS
 from docstore.sessions.member import GroupMember

@@ -25,9 +25,9 @@ except ImportError as error:
     raise ImportError("roles on Kafka need aiokafka: pip install 'docstore[kafka]'") from error
 
 from docstore.client.boot_clock import boot_clock, drop_in_child
+from docstore.client.event_delivery import Callback, EventDelivery
 from docstore.client.leading import LeadsRoles, checked_roles
 from docstore.client.membership import GroupEnded
-from docstore.client.telling import Callback, Telling
 from docstore.ownership.by_induction import Acquired, Event, Fenced, Induced, Mode, Revoked, Windows
 from docstore.ownership.on_kafka import Membership, windows_on_kafka
 
@@ -78,7 +78,7 @@ class KafkaRole(LeadsRoles):
         self._member = member
         self._clock = boot_clock()
         callbacks = {Acquired: on_acquired, Revoked: on_revoked, Fenced: on_fenced}
-        self._telling = Telling(callbacks)
+        self._telling = EventDelivery(callbacks)
         request_ms = int(1_000 * session_s) + 2_000  # The broker may hold a join for S.
         self._options = {
             "bootstrap_servers": bootstrap,

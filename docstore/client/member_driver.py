@@ -108,9 +108,9 @@ class MemberDriver:
     def feed(self, event: events.MemberEvent) -> None:
         for effect in self.member.step(event, self.clock()):
             match effect:
-                case events.Say():
+                case events.SendRequest():
                     self.spawn(self._say(effect))
-                case events.Tell(happening):
+                case events.Report(happening):
                     self.events.put(happening)
                 case events.Ended(why):
                     self._end(why)
@@ -154,7 +154,7 @@ class MemberDriver:
             parts = {"": page["partitions"]} if "partitions" in page else page["topics"]
             check_same(self.link, self._asked, _settings(page["settings"], parts))
 
-    async def _say(self, said: events.Say) -> None:
+    async def _say(self, said: events.SendRequest) -> None:
         """Send a request once; step the machine with its answer and the time of sending."""
         method, path, body, headers, timeout_s = _http(
             self.link, self.member.settings, said.request

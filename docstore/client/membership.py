@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from docstore.client.boot_clock import drop_in_child
 from docstore.client.errors import ClientError
+from docstore.client.event_delivery import call_back
 from docstore.client.member_driver import JOIN_S, LEAVE_S, MemberDriver
 from docstore.client.requests import Requests
-from docstore.client.telling import call_back
 from docstore.ownership.by_induction import Event
 from docstore.services.group_document import MemberDetails
 from docstore.sessions.member import GroupMember

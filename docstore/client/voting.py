@@ -27,7 +27,15 @@ from docstore.client.errors import StateUnusable
 from docstore.client.voting_datagrams import NAME_BYTES_MAX, opened, sealed
 from docstore.ownership.by_vote import Recency, Times
 from docstore.ownership.elector import RHO, Elector
-from docstore.ownership.elector_messages import Changed, Effect, Event, Keep, Send, Tick, Transfer
+from docstore.ownership.elector_messages import (
+    Changed,
+    Effect,
+    Event,
+    SaveVote,
+    Send,
+    Tick,
+    Transfer,
+)
 
 Address = tuple[str, int]
 TICKS_PER_HEARTBEAT = 4
@@ -221,7 +229,7 @@ class Voting(asyncio.DatagramProtocol):
 
     async def _perform(self, effect: Effect) -> None:
         match effect:
-            case Keep(generation, voted_for):
+            case SaveVote(generation, voted_for):
                 await self._keep(generation, voted_for)
             case Send(to, message):
                 datagram = sealed(message, sender=self._me, to=to, secret=self._secret)

@@ -10,12 +10,19 @@ from typing import Any, get_type_hints
 
 import msgpack
 
-from docstore.ownership.elector_messages import Follow, Granted, Lead, Message, Received, Stand
+from docstore.ownership.elector_messages import (
+    Follow,
+    Granted,
+    Lead,
+    Message,
+    Received,
+    RequestVote,
+)
 
 FORM = 1
 BYTES_MAX = 1024
 NAME_BYTES_MAX = 64
-_KINDS: tuple[type[Message], ...] = (Stand, Granted, Lead, Follow)
+_KINDS: tuple[type[Message], ...] = (RequestVote, Granted, Lead, Follow)
 _FIELDS = [tuple(get_type_hints(kind).values()) for kind in _KINDS]
 _DIGEST_BYTES = 32
 _GENERATION_MAX = 1 << 62

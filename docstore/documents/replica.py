@@ -51,7 +51,7 @@ from docstore.model.service import ServiceFor
 from docstore.ownership.configuration import Configuration, Registered, unpack_registered
 from docstore.storage.store import Recovered
 from docstore.wire import messages
-from docstore.wire.messages import Following, Lack, Offering, Spread, Supply
+from docstore.wire.messages import Following, Offering, RequestVersions, SendVersions, Spread
 
 
 class Replica:
@@ -167,7 +167,7 @@ class Replica:
         """Handle a message only if its sender uses the same configuration as this node."""
         match message:
             case (
-                messages.Canvass()
+                messages.RequestVote()
                 | messages.Vote()
                 | messages.Lead()
                 | messages.Follow()
@@ -204,7 +204,7 @@ class Replica:
         match message:
             case messages.Propose():
                 self.acceptor.propose(sender, message)
-            case messages.Accepted() | messages.Took():
+            case messages.Accepted() | messages.AcceptedAll():
                 self.catchup.push_behind(sender, self.decider.acknowledged(sender, message))
             case messages.Confirm():
                 self.confirmer.asked(sender, message)
@@ -230,7 +230,7 @@ class Replica:
                 self.takeover.promised(sender, message)
             case messages.Refused():
                 self.decider.refused(sender, message)
-            case messages.Passed():
+            case messages.ReplicatedTo():
                 self.trimmer.passed(sender, message)
             case messages.Release():
                 self.confirmer.released(sender, message)
@@ -246,7 +246,7 @@ class Replica:
                 self.acceptor.adopt(sender, message)
             case messages.Copy():
                 self.acceptor.copy(sender, message)
-            case Offering() | Following() | Spread() | Lack() | Supply():
+            case Offering() | Following() | Spread() | RequestVersions() | SendVersions():
                 self.spreader.received(sender, message)
             case _:
                 assert_never(message)

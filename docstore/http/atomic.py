@@ -28,7 +28,7 @@ from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import method_of
 from docstore.http.bulk_lines import operation_of, parsed
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, LargeBodies
 from docstore.http.lines import BodyLines, JsonLines, MsgpackLines
 from docstore.http.problems import problem
 from docstore.http.reply import Reply

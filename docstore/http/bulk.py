@@ -19,8 +19,7 @@ from docstore.http.authority import Authority, authority_of
 from docstore.http.backend import Backend
 from docstore.http.bulk_batch import BulkBatch, Streak
 from docstore.http.encodings import inflater
-from docstore.http.heeded import refuse_all
-from docstore.http.large import LargeBodies
+from docstore.http.large_bodies import LargeBodies
 from docstore.http.lines import (
     BodyLines,
     InflatedLines,
@@ -32,6 +31,7 @@ from docstore.http.lines import (
 from docstore.http.quotas import WRITES, Quotas
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE, Results, answers
+from docstore.http.used_headers import refuse_all
 from docstore.model.settings import quoted
 
 BATCHES_IN_FLIGHT = 16

@@ -15,7 +15,7 @@ from docstore.http.authority import Authority
 from docstore.http.backend import Backend
 from docstore.http.bulk_lines import NoOperation, operation_of, parsed
 from docstore.http.documents import check_no_factory
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, LargeBodies
 from docstore.http.lines import BROKEN_LINES_MAX
 from docstore.http.results import RefusedLine, Submitted, Together
 from docstore.model.operation import RUN_BEGINS, Operation

@@ -25,7 +25,7 @@ log = structlog.get_logger("docstore.http")
 
 
 class Notes(Protocol):
-    """Lines about requests that deserve one; see `noted.py`."""
+    """Lines about requests that deserve one; see `request_log.py`."""
 
     def slow(self, request: RequestHead, reply: Reply | web.StreamResponse, took_s: float) -> None:
         """Log a request that took long."""

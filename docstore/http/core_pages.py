@@ -67,7 +67,7 @@ KEY_REQUESTS = dict.fromkeys(("InstallKeyRequest", "UseKeyRequest", "RemoveKeyRe
 """Members of requests that change the gossip keys."""
 
 
-class Of(NamedTuple):
+class UtilityTarget(NamedTuple):
     """The factory or the document below which a utility was requested."""
 
     link: str
@@ -96,7 +96,7 @@ class CorePages:
         self._metrics = metrics
         self._described = described
 
-    async def explain(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def explain(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Answer GET <link>/explain."""
         return _json(
             request,

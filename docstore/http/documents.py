@@ -16,7 +16,7 @@ from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.declarations import check_declarable, declaration_bytes, without_warnings
 from docstore.http.headers import RequestHead
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, LargeBodies
 from docstore.http.methods import allowed, document_methods, not_allowed
 from docstore.http.parameters import SELECTING
 from docstore.http.problems import problem_of_answer
@@ -26,7 +26,7 @@ from docstore.http.representation import (
     entity_tag,
     version_lines,
 )
-from docstore.http.shown import shown_to
+from docstore.http.visible_links import shown_to
 from docstore.model import json
 from docstore.model.document import tag_of
 from docstore.model.operation import ANY_TOMBSTONE, CURRENT, Answer, Conditions, Operation, Select

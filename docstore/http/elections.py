@@ -38,7 +38,7 @@ from docstore.http.problems import problem
 from docstore.http.read_first import updated
 from docstore.http.reply import Reply, header_lines
 from docstore.http.representation import document_json, encode, entity_tag
-from docstore.http.shown import shown_to
+from docstore.http.visible_links import shown_to
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.fields import Fields

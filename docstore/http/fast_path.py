@@ -27,11 +27,11 @@ from docstore.http.authority import AUTHORITY, EVERYBODY, Authority
 from docstore.http.completion import Completion
 from docstore.http.documents import DocumentPages
 from docstore.http.headers import RequestHead
-from docstore.http.heeded import PRODUCER
-from docstore.http.large import LARGE_BYTES
+from docstore.http.large_bodies import LARGE_BYTES
 from docstore.http.origin_check import OriginCheck
 from docstore.http.produce import ProducePages, Submitted
 from docstore.http.reply import Reply
+from docstore.http.used_headers import PRODUCER
 from docstore.model.operation import Answer
 from docstore.model.paths import canonical
 from docstore.model.service import Service

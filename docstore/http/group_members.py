@@ -17,7 +17,7 @@ from docstore.http.parameters import flag
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import page_reply
-from docstore.http.shown import may_see_topics
+from docstore.http.visible_links import may_see_topics
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.service import Malformed, State

@@ -7,11 +7,11 @@ from aiohttp import web
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.core_pages import Of
+from docstore.http.core_pages import UtilityTarget
 from docstore.http.documents import DocumentPages, at_level, owner_lines
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
-from docstore.http.shown import shown_to
+from docstore.http.visible_links import shown_to
 from docstore.model.operation import CONFLICTS, Operation
 from docstore.model.paths import encoded
 
@@ -25,7 +25,7 @@ class HistoryPages:
         self._backend = backend
         self._documents = documents
 
-    async def versions(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def versions(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Answer GET <link>/versions: history, newest first, in pages."""
         link, service = of.link, of.service
         media = headers.accepted_media(request)
@@ -54,13 +54,13 @@ class HistoryPages:
         head = b"Content-Type: %b\r\n%b" % (media.encode(), owner_lines(answer))
         return Reply(200, stitched(page, media), head)
 
-    async def resolve(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def resolve(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Answer DELETE <link>/conflicts: mark the lost branches as seen."""
         principal = authority_of(request).principal
         operation = Operation(verb="RESOLVE", link=of.link, principal=principal)
         return await self._documents.submit(request, operation, of.service)
 
-    async def conflicts(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def conflicts(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Answer GET <link>/conflicts: the branches that lost a merge."""
         link, service = of.link, of.service
         media = headers.accepted_media(request)

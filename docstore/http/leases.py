@@ -20,7 +20,6 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
 from docstore.http.documents import DocumentPages
-from docstore.http.heeded import refuse_all
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import FactoryPages
 from docstore.http.long_poll import is_changed
@@ -29,7 +28,8 @@ from docstore.http.parameters import check_members, check_selection
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, encode, page_reply
-from docstore.http.shown import shown_to
+from docstore.http.used_headers import refuse_all
+from docstore.http.visible_links import shown_to
 from docstore.model import json
 from docstore.model.fields import Fields
 from docstore.model.operation import Answer, Operation

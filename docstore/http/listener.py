@@ -19,7 +19,7 @@ from docstore.http.problems import problem
 from docstore.http.reply import closing_bytes
 from docstore.http.slow_readers import LOOKS, Lingering, SlowReaders
 from docstore.model.limits import Limits
-from docstore.runtime.tls.accepting import Entrance, Strangers
+from docstore.runtime.tls.accepting import Entrance, RejectedConnections
 
 SAY_HTTPS = "this port speaks TLS: its URLs begin with https://"
 POLL_S = 0.01
@@ -108,7 +108,7 @@ class Listener(web.Server):
         said = problem(400, "malformed", SAY_HTTPS, instance="/", closes=True)
         return Entrance(
             context=context, protocol=self,
-            failed=Strangers("listen", self._metrics.note_failed_handshake).tell,
+            failed=RejectedConnections("listen", self._metrics.note_failed_handshake).tell,
             enter=self._enter, leave=self._admission.leave,
             patience_s=self._limits.first_request_timeout_s, plain=closing_bytes(said),
         )  # fmt: skip

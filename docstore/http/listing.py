@@ -17,7 +17,7 @@ from docstore.http.headers import RequestHead
 from docstore.http.parameters import check_parameters, flag
 from docstore.http.reply import Reply
 from docstore.http.representation import document_json, stitched
-from docstore.http.shown import shown_to
+from docstore.http.visible_links import shown_to
 from docstore.model.document import Row
 from docstore.model.operation import Operation
 from docstore.model.paths import encoded

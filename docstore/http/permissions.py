@@ -37,7 +37,7 @@ _DOCUMENTS = Permissions(READ, WRITE)
 _OTHERS = Permissions(ADMIN, ADMIN)
 _INSIDE = Permissions(INSIDE, INSIDE)
 NAMING = ("/core/groups", "/core/leases", "/core/spark/dead", "/core/spark/jobs")
-"""Factories whose documents contain links of other documents: see `shown.py`."""
+"""Factories whose documents contain links of other documents: see `visible_links.py`."""
 ENTRY = "/"
 ADMINISTERED = frozenset({"config", "synchronization"})
 """Utilities that change a declaration, or start work on nodes."""

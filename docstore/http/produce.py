@@ -21,14 +21,14 @@ from docstore.errors import BadRequest, TooLarge, Unavailable
 from docstore.http import bodies, headers
 from docstore.http.backend import Backend
 from docstore.http.headers import RequestHead
-from docstore.http.heeded import PRODUCER
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, LargeBodies
 from docstore.http.missing import missing
 from docstore.http.outcomes import problem_of, shown_high
 from docstore.http.problems import problem
 from docstore.http.reply import Reply
 from docstore.http.representation import MSGPACK_TYPE
 from docstore.http.results import NDJSON_TYPE
+from docstore.http.used_headers import PRODUCER
 from docstore.model import json
 from docstore.model.settings import quoted
 from docstore.model.streams_batch import JSON

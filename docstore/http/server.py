@@ -24,7 +24,7 @@ from docstore.http.bulk import Bulk
 from docstore.http.changes import ChangePages, is_watched
 from docstore.http.completion import Completion
 from docstore.http.console import files as console
-from docstore.http.core_pages import ENTRY, CorePages, Of
+from docstore.http.core_pages import ENTRY, CorePages, UtilityTarget
 from docstore.http.documents import DocumentPages
 from docstore.http.elections import ElectionPages
 from docstore.http.fast_path import FastPath
@@ -32,13 +32,12 @@ from docstore.http.group_members import MemberPages
 from docstore.http.group_offsets import OffsetPages
 from docstore.http.groups import GroupPages
 from docstore.http.history import HistoryPages
-from docstore.http.large import LargeBodies
+from docstore.http.large_bodies import LargeBodies
 from docstore.http.leases import LeasePages
 from docstore.http.listener import Listener
 from docstore.http.listing import listing
 from docstore.http.methods import READS, allowed, factory_methods, not_allowed
 from docstore.http.metrics import KNOWN_METHODS, HttpMetrics
-from docstore.http.noted import BODY, RequestNotes
 from docstore.http.openapi.document import described
 from docstore.http.origin_check import OriginCheck, is_preflight, preflight_headers
 from docstore.http.parameters import check_parameters, check_selection
@@ -46,6 +45,7 @@ from docstore.http.produce import ProducePages
 from docstore.http.queries import QueryPages, is_query
 from docstore.http.quotas import Quotas
 from docstore.http.reply import SHARED, Reply, header_lines
+from docstore.http.request_log import BODY, RequestNotes
 from docstore.http.routes.documents import CONFLICTS, UTILITIES
 from docstore.http.routes.route import Ops, allow_of, op_for
 from docstore.http.routes.table import BY_PATH, find, refuse_what_has_no_effect
@@ -269,7 +269,7 @@ class HttpServer:
         request: web.BaseRequest,
         ops: Ops,
         pages: type[Any] | None,
-        at: str | Of,
+        at: str | UtilityTarget,
         body: bytes | None = None,
     ) -> Reply | web.StreamResponse:
         """Call the handler of a method. at: the path of a route, or the subject of a utility."""
@@ -369,7 +369,7 @@ class HttpServer:
             raise NotFound(f"{name} is for documents, and {link} is a factory")
         if name == CONFLICTS and service.options.level == LINEARIZABLE:
             raise NotFound(f"{link} has level 3, where there are no conflicts")
-        of = Of(link, service, factory is not None)
+        of = UtilityTarget(link, service, factory is not None)
         return await self._operate(request, ops, utility.pages, of, body)
 
 

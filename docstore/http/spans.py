@@ -23,8 +23,8 @@ from docstore.http.completion import instance_of
 from docstore.http.fast_path import FastHead, FastPath, FastRequest
 from docstore.http.headers import trace
 from docstore.http.metrics import KNOWN_METHODS
-from docstore.http.noted import address_of
 from docstore.http.reply import Reply
+from docstore.http.request_log import address_of
 from docstore.http.routes.table import template_of
 from docstore.machines.effects import Send
 from docstore.machines.events import Received

@@ -21,7 +21,7 @@ from docstore.http import bodies, headers
 from docstore.http.authority import authority_of, refusal
 from docstore.http.backend import Backend
 from docstore.http.changes import ChangePages
-from docstore.http.core_pages import Of
+from docstore.http.core_pages import UtilityTarget
 from docstore.http.documents import DocumentPages
 from docstore.http.ids import id_of_key, new_id
 from docstore.http.listing import Entry, FactoryPages, listed
@@ -76,12 +76,16 @@ class SubscriptionPages(FactoryPages):
     async def delete(self, request: web.BaseRequest, link: str, body: bytes) -> Reply:
         return await self._delete(request, link)
 
-    async def get_list_of_path(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def get_list_of_path(
+        self, request: web.BaseRequest, of: UtilityTarget, body: bytes
+    ) -> Reply:
         """Answer GET of the subscriptions of a document or a factory."""
         own = f"{of.link}/subscriptions"
         return await self._list(request, own, lambda about: about.path == of.link)
 
-    async def delete_of_path(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def delete_of_path(
+        self, request: web.BaseRequest, of: UtilityTarget, body: bytes
+    ) -> Reply:
         """End the subscription that a parameter names."""
         query = request.rel_url.query
         if "id" not in query:
@@ -89,7 +93,7 @@ class SubscriptionPages(FactoryPages):
         link = f"{SUBSCRIPTIONS}/{query['id'].rpartition('/')[2]}"
         return await self._delete(request, link, of.link)
 
-    async def create(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def create(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Create a subscription: a receiver is called with the changes at a path and below."""
         path = of.link
         authority, timeout_s = authority_of(request), headers.timeout_s(request)

@@ -13,7 +13,7 @@ from docstore.errors import BadRequest, NotFound, Unavailable
 from docstore.http import headers
 from docstore.http.authority import authority_of
 from docstore.http.backend import Backend
-from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, Of, asked_in, not_yet
+from docstore.http.core_pages import OF_SYNCHRONIZE, CorePages, UtilityTarget, asked_in, not_yet
 from docstore.http.documents import DocumentPages, at_level
 from docstore.http.methods import READ_METHODS, not_allowed
 from docstore.http.parameters import check_members, check_selection
@@ -41,7 +41,7 @@ class UtilityPages:
         self._core = core
         self._state_bytes_max = state_bytes_max
 
-    async def _insist(self, request: web.BaseRequest, of: Of) -> None:
+    async def _insist(self, request: web.BaseRequest, of: UtilityTarget) -> None:
         """Raise NotFound unless the document exists, or Unavailable if its owner cannot be asked.
 
         The document's statistics do not count this read.
@@ -56,7 +56,7 @@ class UtilityPages:
         if not answer.is_success:
             raise Unavailable(answer.detail)
 
-    async def _why_not(self, request: web.BaseRequest, of: Of) -> str:
+    async def _why_not(self, request: web.BaseRequest, of: UtilityTarget) -> str:
         """Return why the document or factory cannot be served, "" if it can. Raises NotFound."""
         try:
             if of.is_factory:
@@ -68,13 +68,13 @@ class UtilityPages:
             return str(error)
         return ""
 
-    async def available(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def available(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Answer 200 if the document or factory can be served now, else 503 with the reason."""
         if why_not := await self._why_not(request, of):
             return not_yet(request, "not-available", why_not)
         return _page(request, {"available": True})
 
-    async def config(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def config(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Show or change the declaration, with defaults for omitted members."""
         check_selection(request)
         factories = self._backend.registry.service_at(FACTORIES)
@@ -91,7 +91,9 @@ class UtilityPages:
             reply.body = _with_defaults(reply.body, headers.accepted_media(request))
         return reply
 
-    async def synchronization(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def synchronization(
+        self, request: web.BaseRequest, of: UtilityTarget, body: bytes
+    ) -> Reply:
         """Answer with the progress of the last resynchronisation."""
         link = of.link
         why_not = await self._why_not(request, of)
@@ -115,7 +117,7 @@ class UtilityPages:
             page["owner"] = self._backend.owner_of(link)
         return _page(request, page)
 
-    async def synchronize(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def synchronize(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Begin a resynchronisation, or join the running one."""
         said = asked_in(request, body) if body else {}
         wanted = {"kind": "SynchronizeRequest"} | said
@@ -126,7 +128,7 @@ class UtilityPages:
             raise BadRequest(f"documentSelfLink must be the path, {of.link}")
         return await self._core.synchronize(request, {**wanted, "documentSelfLink": of.link})
 
-    async def stats(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def stats(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Show the statistics of all nodes since they started."""
         why_not = await self._why_not(request, of)
         patience_s = headers.timeout_s(request)
@@ -141,7 +143,7 @@ class UtilityPages:
         }
         return _page(request, page)
 
-    async def template(self, request: web.BaseRequest, of: Of, body: bytes) -> Reply:
+    async def template(self, request: web.BaseRequest, of: UtilityTarget, body: bytes) -> Reply:
         """Show an empty state, and a description of its members."""
         authority_of(request).insist("GET", declaration_link(of.service.options.path))
         await self._insist(request, of)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kio.index import UnknownAPIKey, UnknownEntity
 
 from docstore.http.authority import Authority
-from docstore.http.noted import outcome_of
+from docstore.http.request_log import outcome_of
 from docstore.kafka.decoding import Cursor, Malformed, request_reader, short_text
 from docstore.kafka.encoding import NO_TAGS, Pieces, answer_writer
 from docstore.kafka.errors import ErrorCode

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from docstore.errors import BadRequest, Unavailable
 from docstore.http.authority import Authority
 from docstore.http.backend import Backend
-from docstore.http.shown import may_see_topics
+from docstore.http.visible_links import may_see_topics
 from docstore.kafka.brokers import Broker, Brokers
 from docstore.kafka.dispatch import Call
 from docstore.kafka.errors import ErrorCode

@@ -34,7 +34,7 @@ from docstore.kafka.sasl import AUTHENTICATE, HANDSHAKE, MECHANISM, Login
 from docstore.kafka.schemas import Fields
 from docstore.kafka.topics import TopicPages
 from docstore.model.limits import Limits
-from docstore.runtime.tls.accepting import Entrance, Strangers, TlsServer, listen
+from docstore.runtime.tls.accepting import Entrance, RejectedConnections, TlsServer, listen
 
 LOOK_S = 1.0
 """Seconds between two looks at the open connections, unless a limit asks for more."""
@@ -63,7 +63,7 @@ class KafkaListener:
         self._open: dict[Connection, None] = {}
         self._held = Held()
         self._slow_readers = SlowReaders()
-        self._strangers = Strangers("kafka_listen", self._count_refused)
+        self._strangers = RejectedConnections("kafka_listen", self._count_refused)
         self._refused = self._silent = 0
         self._looking: asyncio.TimerHandle | None = None
         self._looked_at_readers = 0.0

@@ -15,7 +15,7 @@ from functools import partial
 
 from docstore.errors import DocstoreError, TooLarge, Unavailable
 from docstore.http.backend import Backend
-from docstore.http.large import LARGE_BYTES, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, LargeBodies
 from docstore.kafka.brokers import Brokers
 from docstore.kafka.configs import AHEAD_MS_MAX, HEAD_BYTES_MAX
 from docstore.kafka.dispatch import Api, Call, Later, Result

@@ -81,7 +81,7 @@ class DrainAsked:
 
 
 @dataclass(slots=True)
-class Told:
+class OperationAnswered:
     """The document operation of Ask `token` ended: an answer of the owner, or 503 or 504."""
 
     token: int

@@ -28,7 +28,7 @@ from docstore.maintenance.webhooks.calling import caller_of
 from docstore.model.tokens import Token, token_in, with_token
 from docstore.node.authors import load
 from docstore.node.backend import NodeBackend
-from docstore.node.faces import Faces
+from docstore.node.client_listeners import ClientListeners
 from docstore.node.gate import Gate
 from docstore.node.handler_calls import HandlerCalls
 from docstore.node.members.founding import Founding, identity
@@ -53,7 +53,7 @@ from docstore.storage.starting import Sizes
 from docstore.storage.store import Recovered, Store
 from docstore.storage.streams_sqlite import SqliteStreamStore
 from docstore.streams.partitions import Partitions
-from docstore.wire.link_messages import Ask, Message, Told
+from docstore.wire.link_messages import Message, RpcReply, RpcRequest
 from docstore.wire.messages import Configured
 from docstore.wire.sessions_messages import is_calling
 from docstore.wire.streams_messages import is_streaming
@@ -92,7 +92,7 @@ class Node:
         if store is None or streams_store is None:
             store, streams_store = _stores_in(config)
         self._store, self._streams_store = store, streams_store
-        self._faces: Faces | None = None
+        self._faces: ClientListeners | None = None
         self._spans: Spans | None = None
         self._last_answer_by = inf
         self._refused: BadConfig | None = None
@@ -141,7 +141,7 @@ class Node:
         self._spans = spans_of(config, parts.node_id)
         if self._spans is not None:
             stack.push_async_callback(self._spans.stop)
-        self._faces = Faces(parts, backend, self._spans)
+        self._faces = ClientListeners(parts, backend, self._spans)
         stack.push_async_callback(self._stop_faces, self._faces)
         await self._faces.start()
         stack.push_async_callback(parts.lookup.stop)
@@ -296,7 +296,7 @@ class Node:
         """Stop all parts; safe after a start that failed halfway."""
         await self._stack.aclose()
 
-    async def _stop_faces(self, faces: Faces) -> None:
+    async def _stop_faces(self, faces: ClientListeners) -> None:
         self._begin_to_stop()
         await faces.stop(max(POLL_S, self._last_answer_by - asyncio.get_running_loop().time()))
 
@@ -344,10 +344,10 @@ class Node:
         elif is_calling(message):
             if self.gate.running is not None:
                 self.gate.running.sessions.feed(Received(peer, message))
-        elif isinstance(message, Ask):
+        elif isinstance(message, RpcRequest):
             if self.gate.running is not None:
                 self.parts.rpc.asked(peer, message)
-        elif isinstance(message, Told):
+        elif isinstance(message, RpcReply):
             self.parts.rpc.told(message)
         else:
             self._feed(Received(peer, message, configuration))

@@ -118,7 +118,7 @@ class Elector:
             case _:
                 assert_never(event)
         new = (self.generation, self._voter.voted_for)
-        keep = [messages.Keep(*new)] if new != kept else []
+        keep = [messages.SaveVote(*new)] if new != kept else []
         leader = self.leader(now)
         self._shown = (self.generation if leader else 0, leader)
         changed = [messages.Changed(self.generation, leader)] if self._shown != shown else []
@@ -140,12 +140,14 @@ class Elector:
             case Role.FOLLOWER:
                 return []
             case Role.ASKING:
-                message: messages.Message = messages.Stand(
+                message: messages.Message = messages.RequestVote(
                     generation + 1, *self.recency, pre=True, transfer=False
                 )
             case Role.CANDIDATE:
                 by_transfer = self._is_succeeding
-                message = messages.Stand(generation, *self.recency, pre=False, transfer=by_transfer)
+                message = messages.RequestVote(
+                    generation, *self.recency, pre=False, transfer=by_transfer
+                )
             case Role.LEADER if self._successor:
                 return [
                     messages.Send(self._successor, messages.Lead(generation, now, succeed=True))
@@ -182,7 +184,7 @@ class Elector:
 
     def _receive(self, sender: str, message: messages.Message, now: float) -> list[messages.Effect]:
         match message:
-            case messages.Stand():
+            case messages.RequestVote():
                 return [messages.Send(sender, self._asked(sender, message, now))]
             case messages.Granted():
                 return self._counted(sender, message, now)
@@ -194,7 +196,7 @@ class Elector:
             case _:
                 assert_never(message)
 
-    def _asked(self, sender: str, stand: messages.Stand, now: float) -> messages.Granted:
+    def _asked(self, sender: str, stand: messages.RequestVote, now: float) -> messages.Granted:
         """Answer a candidate; a refusal for (b) or (c) changes no state."""
         generation, *last, pre, transfer = stand
         is_granted = (transfer or not self._is_bound(now)) and self._voter.asked(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 # Messages between electors, sent as datagrams; flat tuples for msgpack.
 
 
-class Stand(NamedTuple):
+class RequestVote(NamedTuple):
     """Candidate to all: may I lead `generation`? Answered by Granted.
 
     pre: a trial, which binds no voter. transfer: the leader has resigned, and asked for this.
@@ -49,7 +49,7 @@ class Follow(NamedTuple):
     last_number: int
 
 
-Message = Stand | Granted | Lead | Follow
+Message = RequestVote | Granted | Lead | Follow
 
 
 # Events and effects.
@@ -75,7 +75,7 @@ class Transfer(NamedTuple):
 Event = Tick | Received | Transfer
 
 
-class Keep(NamedTuple):
+class SaveVote(NamedTuple):
     """Store generation and vote durably before the later effects, and before the next event."""
 
     generation: int
@@ -96,4 +96,4 @@ class Changed(NamedTuple):
     leader: str | None
 
 
-Effect = Keep | Send | Changed
+Effect = SaveVote | Send | Changed

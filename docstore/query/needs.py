@@ -10,14 +10,14 @@ from docstore.query.functions import Operand
 from docstore.query.members import MemberPath
 from docstore.query.moments import Moment
 from docstore.query.predicates import (
-    Among,
-    Compared,
-    Either,
+    And,
+    Comparison,
     Elements,
-    Every,
+    In,
     IsNull,
-    Known,
-    Resembles,
+    IsTrue,
+    Like,
+    Or,
 )
 from docstore.query.ranges import EACH, TEXT_CHARACTERS, TEXT_RANK, Key, Needs, Range, Ranges
 
@@ -28,20 +28,20 @@ def needs_of(predicate: Predicate, inside: Key = ()) -> Needs:
     inside: key of the elements whose members the condition names; () for those of a document.
     """
     match predicate:
-        case Every(parts):
+        case And(parts):
             return ranges.of_all([needs_of(each, inside) for each in parts])
-        case Either(parts):
+        case Or(parts):
             return ranges.of_any([needs_of(each, inside) for each in parts])
-        case Known(inner):
+        case IsTrue(inner):
             return needs_of(inner, inside)
         case Elements(member, inner, False):
             return needs_of(inner, (*inside, *member.steps, EACH))
-        case Compared(operand, sign, literal):
+        case Comparison(operand, sign, literal):
             return _of(operand, _compared(operand, sign, literal), inside)
-        case Among(operand, literals):
+        case In(operand, literals):
             several = [_compared(operand, "=", each) for each in literals]
             return _of(operand, ranges.united(*several), inside)
-        case Resembles(operand, (first, *_)) if first:
+        case Like(operand, (first, *_)) if first:
             return _of(operand, ranges.of_prefix(first), inside)
         case IsNull(operand, negated):
             return _of(operand, ranges.PRESENT if negated else ranges.NULL, inside)

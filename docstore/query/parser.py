@@ -29,7 +29,7 @@ from docstore.query.condition import Condition, Predicate, Unfit
 from docstore.query.functions import FUNCTIONS, Operand, operand_or_function
 from docstore.query.members import MemberPath
 from docstore.query.operands import Variable
-from docstore.query.predicates import Elements, IsNull, Known, every, opposite
+from docstore.query.predicates import Elements, IsNull, IsTrue, every, opposite
 from docstore.query.tokens import Members, Token, Tokens
 
 DEPTH_MAX = 64
@@ -122,7 +122,7 @@ class _Parser:
         if word in _WORDS:
             return self._compared(operand, word)
         if word == "in":
-            return Known(predicates.among(operand, self._tokens.literals()))
+            return IsTrue(predicates.among(operand, self._tokens.literals()))
         if word == "is":
             negated = self._tokens.word("not")
             self._tokens.expect_word("null")
@@ -140,13 +140,13 @@ class _Parser:
             return _null(operand, negated=word == "ne")
         literal = self._tokens.literal()
         if word not in ("eq", "ne"):
-            return Known(predicates.compared(operand, _WORDS[word], literal))
+            return IsTrue(predicates.compared(operand, _WORDS[word], literal))
         pieces = _pieces(literal) if isinstance(literal, str) else ()
         if len(pieces) > 1:
             found = predicates.resembles(operand, pieces)
         else:
             found = predicates.compared(operand, "=", pieces[0] if pieces else literal)
-        return Known(found) if word == "eq" else opposite(Known(found))
+        return IsTrue(found) if word == "eq" else opposite(IsTrue(found))
 
     def _longer(self, operand: Operand, token: Token) -> Predicate:
         """Take what follows a comparison of SQL that is a word, with or without `not`."""
@@ -181,7 +181,7 @@ class _Parser:
             raise self._tokens.unexpected(token, "a string in single quotes")
         self._tokens.expect(")")
         pieces = {"startswith": (text, ""), "endswith": ("", text), "contains": ("", text, "")}
-        found = Known(predicates.resembles(operand, pieces[name]))
+        found = IsTrue(predicates.resembles(operand, pieces[name]))
         if not self._tokens.word("eq"):
             return found
         wanted = self._tokens.take()
@@ -207,7 +207,7 @@ class _Parser:
         if outer is None:
             self._clauses = 0
         self._tokens.expect(")")
-        return Known(Elements(array, inner, word == "all"))
+        return IsTrue(Elements(array, inner, word == "all"))
 
     def _prefix(self) -> str:
         token = self._tokens.peek()

@@ -1,6 +1,6 @@
 """The constructs of conditions: each one with its SQL and its result in Python.
 
-A comparison with a member that is missing, null or of another type is unknown, as in SQL; `Known`
+A comparison with a member that is missing, null or of another type is unknown, as in SQL; `IsTrue`
 turns that to false. The functions that make comparisons raise Unfit for one that can never be true;
 the parser adds the position.
 """
@@ -32,7 +32,7 @@ _SIGNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compared(Predicate):
+class Comparison(Predicate):
     """A comparison with a literal. sign: an operator of SQL."""
 
     operand: Operand
@@ -54,7 +54,7 @@ class Compared(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Among(Predicate):
+class In(Predicate):
     """The condition that a value is one of some literals of one type."""
 
     operand: Operand
@@ -75,7 +75,7 @@ class Among(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Resembles(Predicate):
+class Like(Predicate):
     """The condition that a text is some pieces, with any text between."""
 
     operand: Operand
@@ -148,7 +148,7 @@ class Elements(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Every(Predicate):
+class And(Predicate):
     """The condition that all parts are true."""
 
     parts: tuple[Predicate, ...]
@@ -171,7 +171,7 @@ class Every(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Predicate):
+class Or(Predicate):
     """The condition that one part is true."""
 
     parts: tuple[Predicate, ...]
@@ -193,7 +193,7 @@ class Either(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Opposite(Predicate):
+class Not(Predicate):
     """The negation of a condition; unknown stays unknown."""
 
     inner: Predicate
@@ -208,7 +208,7 @@ class Opposite(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Predicate):
+class IsTrue(Predicate):
     """A condition that is false where another one is unknown."""
 
     inner: Predicate
@@ -230,7 +230,7 @@ class Known(Predicate):
 
 
 def compared(operand: Operand, sign: str, literal: Literal) -> Predicate:
-    return Compared(operand, sign, operand.fitted(literal))
+    return Comparison(operand, sign, operand.fitted(literal))
 
 
 def among(operand: Operand, literals: Sequence[Literal]) -> Predicate:
@@ -238,27 +238,27 @@ def among(operand: Operand, literals: Sequence[Literal]) -> Predicate:
     alike: dict[type, list[Literal]] = {}
     for each in fitted:
         alike.setdefault(int if type(each) is float else type(each), []).append(each)
-    return either([Among(operand, tuple(some)) for some in alike.values()])
+    return either([In(operand, tuple(some)) for some in alike.values()])
 
 
 def resembles(operand: Operand, pieces: Sequence[str]) -> Predicate:
     """Return the condition that a text is these pieces, with any text between."""
     if not operand.is_text:
         raise Unfit("the comparison must be with a string in single quotes")
-    return Resembles(operand, tuple(pieces))
+    return Like(operand, tuple(pieces))
 
 
 def every(parts: Sequence[Predicate]) -> Predicate:
-    return parts[0] if len(parts) == 1 else Every(tuple(parts))
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def either(parts: Sequence[Predicate]) -> Predicate:
-    return parts[0] if len(parts) == 1 else Either(tuple(parts))
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
 def opposite(one: Predicate) -> Predicate:
     """Negate a condition. Two negations cancel each other, also for unknown."""
-    return one.inner if isinstance(one, Opposite) else Opposite(one)
+    return one.inner if isinstance(one, Not) else Not(one)
 
 
 def excess(sql: str) -> str:

@@ -34,13 +34,13 @@ from docstore.query.aggregates import Grouping, grouping_of
 from docstore.query.condition import Condition
 from docstore.query.ordering import Order, parse_order
 from docstore.query.parser import parse
-from docstore.query.predicates import Every, every
+from docstore.query.predicates import And, every
 from docstore.query.scans_columns import COLUMNS
 from docstore.query.tokens import Members
 
 INT_MAX = (1 << 63) - 1
 SLOTS_MAX = 65_536
-EVERYTHING = Condition.of(Every(()))
+EVERYTHING = Condition.of(And(()))
 VERSIONS = ("latest", "all")
 Spans = tuple[tuple[int, int, int], ...]
 """(slot, after, until) of each requested slot, in order."""

@@ -11,7 +11,7 @@ from typing import Any
 from docstore.documents.view import GroupView
 from docstore.errors import StoreBroken
 from docstore.machines.effects import Ask, Survey
-from docstore.machines.events import Surveyed, Told
+from docstore.machines.events import OperationAnswered, Surveyed
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.storage.store import Store
@@ -56,7 +56,7 @@ class DocumentClient:
 
     def _answered(self, token: int, done: "asyncio.Future[Answer]") -> None:
         if not done.cancelled():
-            self.feed(Told(token, done.result()))
+            self.feed(OperationAnswered(token, done.result()))
 
     def survey(self, asked: Survey) -> None:
         task = self._loop.create_task(self._survey(asked.token))

@@ -7,10 +7,10 @@ from typing import Any
 from docstore.machines.events import (
     LinkLost,
     Noticed,
+    OperationAnswered,
     Received,
     Surveyed,
     Tick,
-    Told,
     TurnEnded,
 )
 from docstore.wire.sessions_messages import Calling
@@ -40,5 +40,13 @@ class Asked:
 
 
 SessionEvent = (
-    Received[Calling] | LinkLost | Tick | TurnEnded | Told | Surveyed | Confirmed | Noticed | Asked
+    Received[Calling]
+    | LinkLost
+    | Tick
+    | TurnEnded
+    | OperationAnswered
+    | Surveyed
+    | Confirmed
+    | Noticed
+    | Asked
 )

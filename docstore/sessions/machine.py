@@ -10,7 +10,15 @@ from random import Random
 from typing import assert_never
 
 from docstore.machines.core import ClientMachine
-from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import (
+    LinkLost,
+    Noticed,
+    OperationAnswered,
+    Received,
+    Surveyed,
+    Tick,
+    TurnEnded,
+)
 from docstore.machines.updates import Updates
 from docstore.machines.view import MachineView
 from docstore.model.document import Row
@@ -101,7 +109,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling, Core]):
                 self.calls.ask(event)
             case TurnEnded():
                 self.confirming.end_turn()
-            case Told(token, answer):
+            case OperationAnswered(token, answer):
                 self.core.told(token, answer)
             case Noticed(row):
                 self.owned.learn(row)

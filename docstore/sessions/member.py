@@ -97,7 +97,7 @@ class GroupMember:
         """Return the effects of an event, in the order in which they must be performed."""
         effects: list[events.MemberEffect] = []
         if self.induced is not None:
-            effects += map(events.Tell, self.induced.lapsed(now))
+            effects += map(events.Report, self.induced.lapsed(now))
         if self._is_over:
             return effects
         match event:
@@ -133,12 +133,12 @@ class GroupMember:
             )
         return says
 
-    def _say(self, request: messages.Request) -> events.Say:
+    def _say(self, request: messages.Request) -> events.SendRequest:
         self._numbers += 1
         self._asking[self._numbers] = request
-        return events.Say(self._numbers, request)
+        return events.SendRequest(self._numbers, request)
 
-    def _pulse(self, now: float) -> events.Say:
+    def _pulse(self, now: float) -> events.SendRequest:
         assert self.settings is not None
         me = self._me
         self._pulse_at = now + self.settings.heartbeat_ms / 1000
@@ -217,7 +217,7 @@ class GroupMember:
             is_ours = me.has(partition, token) and not me.is_past(partition, sent.number)
             if is_ours and self._proves(reply, partition, token):
                 place = self.place_of(partition)
-                told += map(events.Tell, self.induced.confirmed(place, token, stamp, now))
+                told += map(events.Report, self.induced.confirmed(place, token, stamp, now))
         if isinstance(reply, messages.Changed) and reply.generation >= me.generation:
             told += self._changed(sent, reply)
         return told
@@ -263,7 +263,7 @@ class GroupMember:
         told = self.induced.revoked(self.place_of(partition))
         if not told:
             self._finish(partition)  # It was claimed but never led, so no work has to finish.
-        return [events.Tell(each) for each in told]
+        return [events.Report(each) for each in told]
 
     def _finish(self, partition: str) -> None:
         """Remove a partition from the list; the next pulse releases it."""
@@ -317,7 +317,7 @@ class GroupMember:
         return (
             []
             if self.induced is None
-            else [events.Tell(each) for each in self.induced.dropped(why)]
+            else [events.Report(each) for each in self.induced.dropped(why)]
         )
 
     def drop_all(self) -> None:

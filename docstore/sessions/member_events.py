@@ -36,14 +36,14 @@ class Tick(NamedTuple):
     """Time has passed."""
 
 
-class Say(NamedTuple):
+class SendRequest(NamedTuple):
     """Send a request, once; answered by Answered with the same number."""
 
     number: int
     request: Request
 
 
-class Tell(NamedTuple):
+class Report(NamedTuple):
     """Report to the application that leads by this member; it answers Revoked with Finished."""
 
     happening: Happening
@@ -59,4 +59,4 @@ class Ended(NamedTuple):
 
 
 MemberEvent = Answered | Finished | LeaveAsked | Tick
-MemberEffect = Say | Tell | Ended
+MemberEffect = SendRequest | Report | Ended

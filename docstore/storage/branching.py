@@ -23,7 +23,7 @@ from docstore.storage.replication_log import (
     Lines,
     Prune,
     SaveCursor,
-    Stand,
+    SetStatus,
 )
 from docstore.storage.store import Expired
 
@@ -34,7 +34,7 @@ def write(connection: sqlite3.Connection, wanted: BranchWrite) -> None:
         case Arrive(row, standing):
             about = (packing.row_checksum(row), int(standing), expiry_us(row.state))
             connection.execute(tables.ARRIVE, (*row, *about))
-        case Stand(n, standing):
+        case SetStatus(n, standing):
             connection.execute(tables.STAND, (int(standing), n))
         case Prune(numbers):
             connection.executemany(tables.PRUNE, [(n,) for n in numbers])

@@ -13,7 +13,7 @@ import msgpack
 from docstore.errors import StoreDamaged
 from docstore.model.document import Row
 from docstore.storage import packing, store
-from docstore.storage.replication_log import Arrive, BranchStatus, Prune, SaveCursor, Stand
+from docstore.storage.replication_log import Arrive, BranchStatus, Prune, SaveCursor, SetStatus
 
 EMPTY: bytes = msgpack.packb([])
 """Body of an entry without writes, which marks the entry before it as complete."""
@@ -44,7 +44,7 @@ def _fields(write: store.Write) -> tuple[Any, ...]:
             return (7, configuration)
         case Arrive(row, standing):
             return (8, row, int(standing))
-        case Stand(n, standing):
+        case SetStatus(n, standing):
             return (9, n, int(standing))
         case Prune(numbers):
             return (10, numbers)
@@ -84,7 +84,7 @@ _WRITES: list[Callable[..., store.Write]] = [
     store.Purge,
     store.SaveConfiguration,
     lambda row, standing: Arrive(Row(*row), BranchStatus(standing)),
-    lambda n, standing: Stand(n, BranchStatus(standing)),
+    lambda n, standing: SetStatus(n, BranchStatus(standing)),
     Prune,
     SaveCursor,
 ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from docstore.errors import StoreBroken
 from docstore.storage.ballast import Room
-from docstore.storage.replication_log import SaveCursor, Stand
+from docstore.storage.replication_log import SaveCursor, SetStatus
 from docstore.storage.store import SaveConfiguration, SaveSlot, Write
 
 KEPT, KEPT_FROM_ROWS = 1 / 8, 1 / 2
@@ -24,7 +24,7 @@ commits."""
 WITHOUT_ROOM_S = 5.0
 """Seconds for which the tables may find no room before the store breaks."""
 
-_PROMISE = SaveSlot | SaveConfiguration | Stand | SaveCursor
+_PROMISE = SaveSlot | SaveConfiguration | SetStatus | SaveCursor
 """Writes that replace one line of a table."""
 
 

@@ -35,7 +35,7 @@ from docstore.storage.replication_log import (
     Lines,
     Prune,
     SaveCursor,
-    Stand,
+    SetStatus,
 )
 from docstore.storage.tail import Ask, Plan, Tail, Wait
 
@@ -79,7 +79,7 @@ class Overlay:
                 case Arrive(row):
                     self._arrived[row.slot, row.link] = number
                     self._newest_arrival = row.n
-                case Stand():
+                case SetStatus():
                     self._restood = number
                 case Prune():
                     self._restood = self._pruned = number

@@ -30,7 +30,7 @@ class Arrive:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class SetStatus:
     """Change the status of the version with arrival number n."""
 
     n: int
@@ -100,5 +100,5 @@ class Aged:
     """The query is not about one slot."""
 
 
-BranchWrite = Arrive | Stand | Prune | SaveCursor
+BranchWrite = Arrive | SetStatus | Prune | SaveCursor
 BranchQuery = Heads | Lines | Arrivals | Aged

@@ -8,13 +8,13 @@ from docstore.machines.events import (
     LinkLost,
     LinkMade,
     Noticed,
+    OperationAnswered,
     Persisted,
     QueriesAnswered,
     Received,
     Room,
     Surveyed,
     Tick,
-    Told,
     TurnEnded,
 )
 from docstore.storage.partitions import PartitionResult
@@ -137,7 +137,7 @@ StreamEvent = (
     | Persisted
     | Room
     | QueriesAnswered[PartitionResult]
-    | Told
+    | OperationAnswered
     | Surveyed
     | Noticed
     | ProduceAsked

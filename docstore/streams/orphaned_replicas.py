@@ -1,4 +1,4 @@
-"""Strays: replicas that are no longer needed, found by reading their documents at intervals.
+"""Orphaned replicas: those no longer needed, found by reading their documents at intervals.
 
 A partition may be deleted, or moved to other nodes, while this node cannot be reached. If its
 leader is gone too, no message tells this node. So it reads the documents of the replicas on its
@@ -12,7 +12,7 @@ from docstore.streams.log import PartitionLogs
 from docstore.streams.role_transitions import Roles
 
 
-class Strays:
+class OrphanedReplicas:
     """Reads the documents of this node's replicas in rounds."""
 
     def __init__(self, core: Core, logs: PartitionLogs, roles: Roles) -> None:

@@ -17,13 +17,13 @@ from docstore.machines.events import (
     LinkLost,
     LinkMade,
     Noticed,
+    OperationAnswered,
     Persisted,
     QueriesAnswered,
     Received,
     Room,
     Surveyed,
     Tick,
-    Told,
     TurnEnded,
 )
 from docstore.machines.updates import Updates, tag_of
@@ -61,7 +61,7 @@ from docstore.streams.follower import FollowedPartitions
 from docstore.streams.leader import Leader
 from docstore.streams.leading import Leads
 from docstore.streams.log import PartitionLog, PartitionLogs
-from docstore.streams.orphaned_replicas import Strays
+from docstore.streams.orphaned_replicas import OrphanedReplicas
 from docstore.streams.producing import ClientProduces
 from docstore.streams.replica_set import is_partition, is_topic, read_replica_set
 from docstore.streams.replicas import Replicas
@@ -158,7 +158,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
         return (
             self.deferring,
             Saving(core, logs, disk),
-            Strays(core, logs, self.roles),
+            OrphanedReplicas(core, logs, self.roles),
             Scrub(core, logs, disk, self._damaged),
             self.replicas,
             self.duties,
@@ -209,7 +209,7 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
             case QueriesAnswered(answers):
                 for token, result in answers:
                     self.disk.answer_read(token, result)
-            case Told(token, answer):
+            case OperationAnswered(token, answer):
                 self.core.told(token, answer)
             case Tick():
                 for part in self._ticking:

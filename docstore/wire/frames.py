@@ -14,13 +14,13 @@ from docstore.wire import messages as documents
 from docstore.wire import sessions_messages as sessions
 from docstore.wire import streams_messages as streams
 from docstore.wire.link_messages import (
-    Ask,
     Greeting,
     Hello,
     Message,
     OfLinks,
     Relayed,
-    Told,
+    RpcReply,
+    RpcRequest,
 )
 
 FRAME_BYTES_MAX = 64 << 20
@@ -33,14 +33,14 @@ KINDS: tuple[type[Any], ...] = (
     documents.Promised, documents.Refused, documents.Fetch, documents.Fetched,
     documents.Propose, documents.Accepted, documents.Gap, documents.Adopt, documents.Copy,
     documents.Decide, documents.Confirm, documents.Confirmed, documents.Forward,
-    documents.Answered, Ask, Told, documents.HandOver, documents.Canvass, documents.Vote,
-    documents.Lead, documents.Follow, documents.Configured, documents.Passed,
-    documents.Offering, documents.Following, documents.Spread, documents.Lack, documents.Supply,
-    documents.Release, documents.Succeed, streams.Witness, streams.Witnessed, streams.Fence,
-    streams.Fenced, streams.Notice, streams.Promoted, streams.Resign, streams.Yield,
-    streams.Attach, streams.Adopt, streams.Append, streams.Acked, streams.Rejected,
-    streams.Produce, streams.Produced, sessions.Call, sessions.Reply, documents.Took, Greeting,
-    Relayed,
+    documents.Answered, RpcRequest, RpcReply, documents.HandOver, documents.RequestVote,
+    documents.Vote, documents.Lead, documents.Follow, documents.Configured,
+    documents.ReplicatedTo, documents.Offering, documents.Following, documents.Spread,
+    documents.RequestVersions, documents.SendVersions, documents.Release, documents.Succeed,
+    streams.Witness, streams.Witnessed, streams.Fence, streams.Fenced, streams.Notice,
+    streams.Promoted, streams.Resign, streams.Yield, streams.Attach, streams.Adopt,
+    streams.Append, streams.Acked, streams.Rejected, streams.Produce, streams.Produced,
+    sessions.Call, sessions.Reply, documents.AcceptedAll, Greeting, Relayed,
 )  # fmt: skip
 _TAGS = {kind: tag for tag, kind in enumerate(KINDS)}
 

@@ -21,7 +21,7 @@ from docstore.wire.sessions_messages import Calling
 from docstore.wire.streams_messages import Streaming
 
 
-class Ask(NamedTuple):
+class RpcRequest(NamedTuple):
     """Request between the services of two nodes: listings, digests, resync."""
 
     id: int
@@ -29,7 +29,7 @@ class Ask(NamedTuple):
     argument: Any
 
 
-class Told(NamedTuple):
+class RpcReply(NamedTuple):
     """Answer to Ask: (True, result), or (False, reason)."""
 
     id: int
@@ -57,7 +57,7 @@ class Relayed(NamedTuple):
     frame: bytes
 
 
-Asking = Ask | Told
+Asking = RpcRequest | RpcReply
 OfLinks = Greeting | Relayed
 """Messages between the links themselves, each in a frame of its own."""
 
@@ -88,10 +88,10 @@ class Hello(NamedTuple):
 FIRST_PROTOCOL = 1
 """Protocol of the first release. Every version reads its rows and configurations."""
 PROTOCOL = 1
-"""The greatest protocol that this software version speaks; see `Spoken`."""
+"""The greatest protocol that this software version speaks; see `ProtocolRange`."""
 
 
-class Spoken(NamedTuple):
+class ProtocolRange(NamedTuple):
     """The range of protocols that a node speaks, both ends included.
 
     A connection has one protocol, the greatest that both nodes know. The dialler proposes its

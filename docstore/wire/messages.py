@@ -134,7 +134,7 @@ class Accepted(NamedTuple):
     slots: Sequence[tuple[int, int, int]]
 
 
-class Took(NamedTuple):
+class AcceptedAll(NamedTuple):
     """Answer to a numbered Propose: all its offers are durable here up to their last rows."""
 
     boot: int
@@ -197,7 +197,7 @@ class Decide(NamedTuple):
     slots: Sequence[tuple[int, int, int]]
 
 
-class Passed(NamedTuple):
+class ReplicatedTo(NamedTuple):
     """Owner to replicas: (slot, epoch, n): all replicas have the slot's log up to n."""
 
     slots: Sequence[tuple[int, int, int]]
@@ -265,7 +265,7 @@ class Answered(NamedTuple):
     answers: Sequence[tuple[int, int, Sequence[Any] | None, bool]]
 
 
-class Canvass(NamedTuple):
+class RequestVote(NamedTuple):
     """Candidate to voters: vote for me in this generation (pre: would you?).
 
     adopted, id: how recent the candidate's copy of the register is.
@@ -278,7 +278,7 @@ class Canvass(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """Answer to Canvass. asked: the generation of the question; generation: the voter's own."""
+    """Answer to RequestVote. asked: the generation of the question; generation: the voter's own."""
 
     asked: int
     generation: int
@@ -352,7 +352,7 @@ class Spread(NamedTuple):
     names: Sequence[tuple[str, str, int]]
 
 
-class Lack(NamedTuple):
+class RequestVersions(NamedTuple):
     """Answer to page n of disk `of`: these links' versions are unknown here, send them."""
 
     of: str
@@ -360,7 +360,7 @@ class Lack(NamedTuple):
     links: Sequence[str]
 
 
-class Supply(NamedTuple):
+class SendVersions(NamedTuple):
     """Answer to Lack: the present state of those versions."""
 
     disk: str
@@ -379,21 +379,21 @@ Replicating = (
     | Fetched
     | Propose
     | Accepted
-    | Took
+    | AcceptedAll
     | Gap
     | Adopt
     | Copy
     | Decide
     | HandOver
-    | Passed
+    | ReplicatedTo
     | Release
     | Confirm
     | Confirmed
     | Forward
     | Answered
 )
-Electing = Canvass | Vote | Lead | Follow | Succeed | Configured
-Spreading = Offering | Following | Spread | Lack | Supply
+Electing = RequestVote | Vote | Lead | Follow | Succeed | Configured
+Spreading = Offering | Following | Spread | RequestVersions | SendVersions
 
 ReplicaMessage = Replicating | Electing | Spreading
 """Messages between the replicas of documents."""

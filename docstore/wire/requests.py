@@ -109,7 +109,7 @@ class FollowDeclaration(ToOwner):
 # Cuts, scans and feeds (`scans/`)
 
 
-class SlotStanding(NamedTuple):
+class SlotEnd(NamedTuple):
     """End of a slot's log.
 
     epoch: of its owner's term. n: its last row. last_epoch: epoch of that row.
@@ -123,7 +123,7 @@ class SlotStanding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StandStill(Request[list[SlotStanding]]):
+class QuiesceSlots(Request[list[SlotEnd]]):
     """Propose nothing for the given time; return the end of each slot's log once it is at rest."""
 
     name: ClassVar[str] = "stand-still"
@@ -131,8 +131,8 @@ class StandStill(Request[list[SlotStanding]]):
     seconds: float
 
     @staticmethod
-    def restored(answer: Any) -> list[SlotStanding]:
-        return [SlotStanding(*each) for each in answer]
+    def restored(answer: Any) -> list[SlotEnd]:
+        return [SlotEnd(*each) for each in answer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import docstore.documents.eventual.arrived
+import docstore.documents.eventual.arrivals
 import docstore.documents.eventual.documents
 import docstore.documents.keys
 import docstore.http.leases
@@ -133,7 +133,7 @@ def install(control: Control) -> None:
         smaller = MemoryBounds().cache_bytes_per_slot // 16
         shorter["memory"] = MemoryBounds(cache_bytes_per_slot=smaller)
         docstore.documents.eventual.documents.DOCUMENTS_MAX //= 16
-        docstore.documents.eventual.arrived.RECENT_BYTES //= 16
+        docstore.documents.eventual.arrivals.RECENT_BYTES //= 16
         docstore.documents.keys.KEY_LIFE_US //= 10
         for role, kib in docstore.storage.sqlite._CACHE_KIB.items():
             docstore.storage.sqlite._CACHE_KIB[role] = kib // 16

@@ -8,7 +8,7 @@ import pytest
 from docstore.model.operation import Operation, answer_from_wire, operation_from_wire
 from docstore.wire.frames import KINDS, pack_frame, unpack_frame, unpack_hello
 from docstore.wire.link_messages import PROTOCOL, Hello
-from docstore.wire.messages import Adopt, Copy, Fetched, Spread, Supply
+from docstore.wire.messages import Adopt, Copy, Fetched, SendVersions, Spread
 from docstore.wire.requests import Request
 from tests.compat.golden import CONFIGURATION, goldens, present, request_kinds
 from tests.compat.samples import sample
@@ -49,7 +49,7 @@ def test_kinds_of_messages_that_a_later_version_adds_are_ignored() -> None:
     assert unpack_frame(later) == unpack_frame(pack_frame(1, [known])[4:])
 
 
-@pytest.mark.parametrize("kind", [Fetched, Copy, Adopt, Spread, Supply])
+@pytest.mark.parametrize("kind", [Fetched, Copy, Adopt, Spread, SendVersions])
 def test_fields_that_a_later_version_adds_to_a_row_are_ignored(kind: type[Any]) -> None:
     message = sample(kind)
     longer = [[*row, LATER] for row in message.rows]

@@ -15,17 +15,17 @@ from docstore.ownership import configuration as configurations
 from docstore.ownership.configuration import Configuration, MemberEntry, first_registered
 from docstore.runtime.links.peers import PeerEvents, PeerLinks
 from docstore.storage.store import Recovered
-from docstore.wire.link_messages import Hello, Message, Spoken
+from docstore.wire.link_messages import Hello, Message, ProtocolRange
 from docstore.wire.messages import HandOver
 
-OLD, NEW = Spoken(1, 1), Spoken(1, 2)
+OLD, NEW = ProtocolRange(1, 1), ProtocolRange(1, 2)
 DEADLINE_S = 10.0
 
 
 class Node:
     """The links of one node, and what came over them."""
 
-    def __init__(self, name: str, spoken: Spoken) -> None:
+    def __init__(self, name: str, spoken: ProtocolRange) -> None:
         self.name, self.spoken = name, spoken
         self.heard: list[tuple[str, Message]] = []
         self.linked: list[str] = []
@@ -67,7 +67,7 @@ async def listening(node: Node, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize(("one", "other"), [(OLD, NEW), (NEW, OLD), (NEW, NEW), (OLD, OLD)])
-async def test_links_speak_what_both_know(one: Spoken, other: Spoken) -> None:
+async def test_links_speak_what_both_know(one: ProtocolRange, other: ProtocolRange) -> None:
     dialler, acceptor = Node("a", one), Node("b", other)
     async with listening(acceptor) as port, listening(dialler):
         dialler.links.connect("b", ("127.0.0.1", port))
@@ -131,7 +131,7 @@ def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(
 
 
 async def test_a_peer_that_speaks_nothing_of_ours_is_not_linked() -> None:
-    dialler, acceptor = Node("a", NEW), Node("b", Spoken(3, 4))
+    dialler, acceptor = Node("a", NEW), Node("b", ProtocolRange(3, 4))
     async with listening(acceptor) as port, listening(dialler):
         dialler.links.connect("b", ("127.0.0.1", port))
         await until(lambda: dialler.links.counters["dials_refused"] >= 2)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from docstore.storage import reading, tables
 from docstore.storage.described.schema import metadata
 from docstore.storage.inserts import MANY
-from docstore.storage.replication_log import Arrive, BranchStatus, SaveCursor, Stand
+from docstore.storage.replication_log import Arrive, BranchStatus, SaveCursor, SetStatus
 from docstore.storage.store import (
     Append,
     Corrupt,
@@ -59,7 +59,7 @@ def batches(rng: Random, number: int) -> list[list[Write]]:
                 arrived += 1
                 row = author.row(9, f"/carts/{rng.randrange(3)}", state=_state(rng))
                 batch.append(Arrive(row._replace(n=arrived), BranchStatus.WINNER))
-            batch += [Stand(arrived, BranchStatus.LOSER), SaveCursor("disk", 1, arrived)]
+            batch += [SetStatus(arrived, BranchStatus.LOSER), SaveCursor("disk", 1, arrived)]
         if rng.random() < 0.1:
             batch.append(SaveConfiguration(b"%d" % turn * 20))
         script.append(batch)

@@ -17,7 +17,7 @@ from docstore.storage.replication_log import (
     Lines,
     Prune,
     SaveCursor,
-    Stand,
+    SetStatus,
 )
 from docstore.storage.store import Expired
 
@@ -48,7 +48,7 @@ class BranchStore:
                 self._rows[row.n] = (row, standing)
                 self._of.setdefault((row.slot, row.link), []).append(row.n)
                 self.arrived = row.n
-            case Stand(n, standing):
+            case SetStatus(n, standing):
                 self._rows[n] = (self._rows[n][0], standing)
             case Prune(numbers):
                 for n in numbers:

@@ -12,7 +12,7 @@ from docstore.agendas.events import AgendaEvent, Posted
 from docstore.agendas.machine import Agendas
 from docstore.agendas.timing import AgendaTimes
 from docstore.machines.effects import Ask, Survey
-from docstore.machines.events import Noticed, Surveyed, Tick, Told
+from docstore.machines.events import Noticed, OperationAnswered, Surveyed, Tick
 from docstore.machines.view import MachineView
 from docstore.model.agenda import EFFECTS_MAX, Agenda, Effect, Timer, packed_agenda
 from docstore.model.document import Row
@@ -204,7 +204,9 @@ class Agent:
 
     def _answer(self, token: int) -> Callable[[Any], None]:
         life = self._host.life
-        return lambda answer: self._bench.world.after(0.0, self._feed_in, life, Told(token, answer))
+        return lambda answer: self._bench.world.after(
+            0.0, self._feed_in, life, OperationAnswered(token, answer)
+        )
 
     def _post(self, token: int, link: str, said: Effect) -> None:
         """Let a receiver have it, or not; let the answer come, or not."""

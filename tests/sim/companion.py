@@ -12,13 +12,13 @@ from docstore.machines.events import (
     LinkLost,
     LinkMade,
     Noticed,
+    OperationAnswered,
     Persisted,
     QueriesAnswered,
     Received,
     Room,
     Surveyed,
     Tick,
-    Told,
     TurnEnded,
 )
 from docstore.machines.view import MachineView
@@ -245,7 +245,7 @@ class Streamer:
             self.feed(Surveyed(token, self._documents.survey(self.name)))
 
     def _told(self, life: int, token: int, answer: Answer) -> None:
-        self._world.after(0.0, self._feed_in, life, Told(token, answer))
+        self._world.after(0.0, self._feed_in, life, OperationAnswered(token, answer))
 
     def _feed_in(self, life: int, event: StreamEvent) -> None:
         if life == self.node.life:

@@ -26,8 +26,8 @@ from docstore.sessions.member_events import (
     Finished,
     LeaveAsked,
     MemberEvent,
-    Say,
-    Tell,
+    Report,
+    SendRequest,
     Tick,
 )
 from docstore.wire.sessions_messages import Reply as NodeReply
@@ -128,9 +128,9 @@ class Participant(Actor):
             return
         for effect in member.step(event, self.clock.now()):
             match effect:
-                case Say():
+                case SendRequest():
                     self._say(member, effect)
-                case Tell(happening):
+                case Report(happening):
                     self._happened(member, happening)
                 case Ended(why):
                     self.arena.watch.count(f"member {why}")
@@ -145,7 +145,7 @@ class Participant(Actor):
         if tick == self._ticks:
             self._feed(Tick())
 
-    def _say(self, member: GroupMember, said: Say) -> None:
+    def _say(self, member: GroupMember, said: SendRequest) -> None:
         request = said.request
         kind = kind_of(self.link, type(request).__name__.lower())
         argument: list[Any] = list(request)

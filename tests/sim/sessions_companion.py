@@ -7,7 +7,15 @@ from typing import Any, Protocol
 import msgpack
 
 from docstore.machines.effects import Ask, Give, Send, Survey
-from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import (
+    LinkLost,
+    Noticed,
+    OperationAnswered,
+    Received,
+    Surveyed,
+    Tick,
+    TurnEnded,
+)
 from docstore.model.document import Row
 from docstore.model.operation import Answer
 from docstore.sessions.core import Owners
@@ -202,7 +210,7 @@ class Keeper:
             self.feed(Surveyed(token, found))
 
     def _told(self, life: int, token: int, answer: Answer) -> None:
-        self._world.after(0.0, self._feed_in, life, Told(token, answer))
+        self._world.after(0.0, self._feed_in, life, OperationAnswered(token, answer))
 
     def _confirmed(self, life: int, token: int, owners: Owners) -> None:
         self._world.after(0.0, self._feed_in, life, Confirmed(token, owners))

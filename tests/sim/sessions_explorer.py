@@ -22,7 +22,7 @@ from typing import Any
 
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
 from docstore.machines.effects import Ask, Give, Send, Survey
-from docstore.machines.events import Noticed, Received, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import Noticed, OperationAnswered, Received, Surveyed, Tick, TurnEnded
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
 from docstore.services.group_document import ROLES, GroupState, MemberDetails, Settings
@@ -33,7 +33,7 @@ from docstore.sessions.events import Asked, Confirmed, SessionEvent
 from docstore.sessions.group_messages import Wait, kind_of, reply_of
 from docstore.sessions.machine import Sessions
 from docstore.sessions.member import GroupMember
-from docstore.sessions.member_events import Answered, Finished, LeaveAsked, MemberEvent, Say
+from docstore.sessions.member_events import Answered, Finished, LeaveAsked, MemberEvent, SendRequest
 from docstore.sessions.member_events import Tick as MemberTick
 from docstore.sessions.timing import SessionsConfig
 from tests.sim.explorer import Choice, explore
@@ -160,7 +160,7 @@ class World:
                         queue.append((to, Received(name, message)))
                     case Ask(token, operation, _) if operation.is_read:
                         answer = Answer(200, row=self.row, owner=self.owner, epoch=self.epoch)
-                        queue.append((name, Told(token, answer)))
+                        queue.append((name, OperationAnswered(token, answer)))
                     case Ask(token, operation, _):
                         self.updates.append((name, token, operation))
                     case Confirm(token, links, _):
@@ -186,7 +186,7 @@ class World:
             answer = carried_out if fate == "decided" else answer
         if fate != "decided":
             self.unknown += 1
-        self._feed(name, Told(token, answer))
+        self._feed(name, OperationAnswered(token, answer))
 
     def _apply(self, operation: Operation) -> Answer:
         said = Answer(200, row=self.row, owner=self.owner, epoch=self.epoch)
@@ -208,7 +208,7 @@ class World:
 
     def _tell(self, name: str, event: MemberEvent) -> None:
         for effect in self.members[name].step(event, self.now):
-            if isinstance(effect, Say) and not isinstance(effect.request, Wait):
+            if isinstance(effect, SendRequest) and not isinstance(effect.request, Wait):
                 self.flying.append((name, effect.number, self.now, effect.request, False))
         self._check()
 

@@ -7,13 +7,13 @@ in one step, so that memory never shows what the disk will not.
 from collections.abc import Callable, Sequence
 
 from docstore.documents.core import Core
-from docstore.documents.eventual.arrived import Arrived
+from docstore.documents.eventual.arrivals import Arrived
 from docstore.documents.eventual.branches import Branches
 from docstore.documents.eventual.lineage import covers, lineage_of
 from docstore.documents.operations import Operations
 from docstore.machines.effects import Alarm
 from docstore.model.document import Row
-from docstore.storage.replication_log import Arrive, BranchStatus, Heads, Prune, Stand
+from docstore.storage.replication_log import Arrive, BranchStatus, Heads, Prune, SetStatus
 from docstore.storage.store import Corrupt, Recovered, Result
 
 DOCUMENTS_MAX = 8192
@@ -99,7 +99,7 @@ class Documents:
         for n, standing in before.items():
             now = after.get(n, BranchStatus.PAST)
             if now is not standing:
-                self.outbox.store(Stand(n, now))
+                self.outbox.store(SetStatus(n, now))
         was, is_now = len(before) > 1, len(branches.heads) > 1
         self.in_conflict += is_now - was
         self.core.counters["conflicts"] += len(branches.heads) > max(1, len(before))

@@ -10,7 +10,7 @@ from docstore.documents.peers import NEVER
 from docstore.model.document import Row
 from docstore.storage.replication_log import Arrivals
 from docstore.storage.store import Corrupt, Result
-from docstore.wire.messages import Following, Lack, Offering, Spread, Supply
+from docstore.wire.messages import Following, Offering, RequestVersions, SendVersions, Spread
 
 
 @dataclass(slots=True)
@@ -185,10 +185,10 @@ class Downstreams:
         placement = self.core.placement
         return peer in placement.replicas(slot) or peer in placement.next_replicas(slot)
 
-    def lack(self, sender: str, message: Lack) -> None:
+    def lack(self, sender: str, message: RequestVersions) -> None:
         def found(rows: list[Row]) -> None:
             self.core.counters["versions_supplied"] += len(rows)
-            self.outbox.send(sender, Supply(self.arrived.disk, message.n, rows))
+            self.outbox.send(sender, SendVersions(self.arrived.disk, message.n, rows))
 
         if message.of == self.arrived.disk:
             self.documents.heads(message.links, found)

@@ -22,7 +22,14 @@ from docstore.documents.peers import NEVER
 from docstore.model.document import Row
 from docstore.storage.replication_log import SaveCursor
 from docstore.storage.store import Recovered
-from docstore.wire.messages import Following, Lack, Offering, Spread, Spreading, Supply
+from docstore.wire.messages import (
+    Following,
+    Offering,
+    RequestVersions,
+    SendVersions,
+    Spread,
+    Spreading,
+)
 
 HERE_AGAIN_S = 0.5
 """Seconds after a link is made by which the peer knows that this node is back, and routes to it."""
@@ -77,9 +84,9 @@ class Spreader:
                 self.downstreams.following(sender, message)
             case Spread():
                 self.spread(sender, message)
-            case Lack():
+            case RequestVersions():
                 self.downstreams.lack(sender, message)
-            case Supply():
+            case SendVersions():
                 self.supply(sender, message)
             case _:
                 assert_never(message)
@@ -107,7 +114,7 @@ class Spreader:
             if upstream.taking is not message:
                 return
             if links:
-                self.outbox.send(sender, Lack(message.disk, message.n, links))
+                self.outbox.send(sender, RequestVersions(message.disk, message.n, links))
             else:
                 self._take(sender, upstream, message, message.rows)
 
@@ -118,7 +125,7 @@ class Spreader:
             sender, Following(disk, self.cursors.get(disk, 0), self.arrived.disk, asks)
         )
 
-    def supply(self, sender: str, message: Supply) -> None:
+    def supply(self, sender: str, message: SendVersions) -> None:
         upstream = self._upstream(sender)
         page = upstream.taking
         if page is not None and (page.disk, page.n) == (message.disk, message.n):

@@ -1,7 +1,8 @@
 """The election of the register's leader: a vote per generation, after a pre-vote.
 
-In: time, candidates, and answers to this node's own requests. Out: Canvass, and Vote once it is on
-the disk. The rules are in `ownership/by_vote.py` (V1, V2, V4); this file adds links and the disk.
+In: time, candidates, and answers to this node's own requests. Out: RequestVote, and Vote
+once it is on the disk. The rules are in `ownership/by_vote.py` (V1, V2, V4); this file adds links
+and the disk.
 
 Source: Raft (Ongaro and Ousterhout, 2014, section 5.2; pre-vote: Ongaro's thesis, 9.6).
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from docstore.documents.core import Core
 from docstore.documents.membership.stored import StoredRegister
 from docstore.ownership.by_vote import Recency, Role
-from docstore.wire.messages import Canvass, Succeed, Vote
+from docstore.wire.messages import RequestVote, Succeed, Vote
 
 
 class Election:
@@ -36,11 +37,11 @@ class Election:
         self._count(self.core.me, generation, pre=True)
 
     def _ask_votes(self, generation: int, *, pre: bool) -> None:
-        message = Canvass(generation, *self.stored.recency, pre)
+        message = RequestVote(generation, *self.stored.recency, pre)
         for peer in self.stored.other_voters():
             self.outbox.send_any(peer, message)
 
-    def canvassed(self, sender: str, message: Canvass) -> None:
+    def canvassed(self, sender: str, message: RequestVote) -> None:
         """Answer a candidate once the vote is on the disk."""
         theirs, voter = Recency(message.adopted, message.id), self.stored.voter
         granted = voter.asked(

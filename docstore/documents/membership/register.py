@@ -32,7 +32,7 @@ from docstore.documents.membership.requests import ChangeRequests
 from docstore.documents.membership.stored import StoredRegister
 from docstore.documents.membership.transfer import Transfer
 from docstore.ownership.configuration import Configuration, Registered
-from docstore.wire.messages import Canvass, Configured, Electing, Follow, Lead, Succeed, Vote
+from docstore.wire.messages import Configured, Electing, Follow, Lead, RequestVote, Succeed, Vote
 
 
 class Register:
@@ -64,7 +64,7 @@ class Register:
 
     def received(self, sender: str, message: Electing) -> None:
         match message:
-            case Canvass():
+            case RequestVote():
                 self.election.canvassed(sender, message)
             case Vote():
                 self.election.voted(sender, message)

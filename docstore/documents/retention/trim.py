@@ -39,7 +39,7 @@ from docstore.documents.term import Phase, Term
 from docstore.model.agenda import agenda_of
 from docstore.model.document import Row
 from docstore.storage.store import Corrupt, LastBefore, Purge, Result, Tombstones, Trim
-from docstore.wire.messages import Passed
+from docstore.wire.messages import ReplicatedTo
 
 ROWS_AT_ONCE = 512
 """Maximum number of rows of one compaction step: a few milliseconds of disk time."""
@@ -131,7 +131,7 @@ class Trimmer:
     def _tell(self, log: SlotLog, term: Term) -> None:
         """Compute, as the owner, up to where all replicas hold the log, and tell them."""
         log.passed = max(log.passed, self.held_by_all(log, term))
-        message = Passed([(log.slot, term.ballot[0], log.passed)])
+        message = ReplicatedTo([(log.slot, term.ballot[0], log.passed)])
         for peer in term.followers:
             self.outbox.send(peer, message)
 
@@ -142,7 +142,7 @@ class Trimmer:
         acked = (follower.acked for follower in term.followers.values())
         return min(log.decided, log.durable, *acked)
 
-    def passed(self, sender: str, message: Passed) -> None:
+    def passed(self, sender: str, message: ReplicatedTo) -> None:
         """Learn from the owner up to where all replicas hold a log."""
         for slot, epoch, n in message.slots:
             log = self.core.logs.get(slot)

@@ -1,7 +1,7 @@
 """Step 7 of the write path: the owner counts the replicas that have a row on disk, and decides it.
 
-In: Accepted and Took from replicas, and the own disk's reports. Out: answers to clients, in the
-order of the log.
+In: Accepted and AcceptedAll from replicas, and the own disk's reports. Out: answers to clients, in
+the order of the log.
 
 A row is decided once a quorum of the configured replica set has adopted this ballot and holds the
 log up to the row, durably (rule SL6). A decided row stays decided (invariant I5). A row that is not
@@ -26,7 +26,7 @@ from docstore.model.identity import has_created
 from docstore.model.operation import Answer, undecided
 from docstore.ownership import quorum
 from docstore.storage.store import Corrupt, Result, Rows
-from docstore.wire.messages import Accepted, Decide, Refused, Took
+from docstore.wire.messages import Accepted, AcceptedAll, Decide, Refused
 
 LET_GO = undecided(
     "the update was made earlier, and its version has been compacted since: read the document"
@@ -42,10 +42,12 @@ class Decider:
         self.decided: Callable[[SlotLog, Term], None] | None = None
         """Callback for a slot whose reads of the past may wait for rows to be decided."""
 
-    def acknowledged(self, sender: str, message: Accepted | Took) -> list[SlotLog]:
+    def acknowledged(self, sender: str, message: Accepted | AcceptedAll) -> list[SlotLog]:
         """Count the durable rows of a replica; return the logs of which it lacks more rows."""
         reached = (
-            self._taken(sender, message) if isinstance(message, Took) else self._listed(message)
+            self._taken(sender, message)
+            if isinstance(message, AcceptedAll)
+            else self._listed(message)
         )
         return [
             log
@@ -59,7 +61,7 @@ class Decider:
             if log and log.term and log.term.ballot == (epoch, self.core.me):
                 yield log, log.term, end
 
-    def _taken(self, sender: str, message: Took) -> Iterable[ProposedUpTo]:
+    def _taken(self, sender: str, message: AcceptedAll) -> Iterable[ProposedUpTo]:
         if not self.is_of_this_start(message.boot):
             return ()
         self.core.counters["took"] += 1

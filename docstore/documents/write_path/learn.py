@@ -1,7 +1,7 @@
 """Step 6 of the write path, on a replica: promise, compare, append, acknowledge once durable.
 
-In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted, Took, Gap
-or Refused. The replica sends an answer only after its content is on this disk.
+In: Prepare, Propose, Adopt and Copy from the owner of a ballot. Out: Promised, Accepted,
+AcceptedAll, Gap or Refused. The replica sends an answer only after its content is on this disk.
 
 A log adopts a ballot when it is a prefix of that owner's log *and* reaches the base that the term
 began with. Before that it may grow towards the base page by page, but its rows do not count: a
@@ -113,7 +113,7 @@ class Acceptor:
 
     def _accept(self, sender: str, message: messages.Propose, taken: list[messages.Offer]) -> None:
         if self.is_whole(message, taken):
-            answer = messages.Took(message.boot, message.number)
+            answer = messages.AcceptedAll(message.boot, message.number)
             self.outbox.when_durable(lambda: self.outbox.send(sender, answer))
             return
         for offer in taken:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from docstore.errors import DocstoreError, NotFound
 from docstore.http.console.files import NAMES as CONSOLE_FILES
 from docstore.http.headers import RequestHead
-from docstore.http.heeded import OF_DOCUMENTS, RELIED_ON, refuse_all
 from docstore.http.routes.documents import FACTORIES_OF_THE_STORE, MANY, UTILITIES
 from docstore.http.routes.nodes import AREAS, CHANGES, NODES, SCANS
 from docstore.http.routes.owners import OWNERS
@@ -14,6 +13,7 @@ from docstore.http.routes.route import About, Op, Ops, Permissions, Route
 from docstore.http.routes.streams import STREAMS
 from docstore.http.selectors import NAMES as SELECTORS
 from docstore.http.staging import STAGING
+from docstore.http.used_headers import OF_DOCUMENTS, RELIED_ON, refuse_all
 from docstore.model.paths import RESERVED, SUFFIXES
 from docstore.model.principals import USERS
 from docstore.streams import replica_set
@@ -109,10 +109,10 @@ def refuse_what_has_no_effect(request: RequestHead, path: str) -> None:
     """Refuse a header that an update relies on and that has no effect at its path: BadRequest."""
     if any(name in request.headers for name in RELIED_ON):
         method = request.method
-        refuse_all(request, f"{method} of {path[:100]}", heeded=_heeded(method, path))
+        refuse_all(request, f"{method} of {path[:100]}", used=_used(method, path))
 
 
-def _heeded(method: str, path: str) -> frozenset[str]:
+def _used(method: str, path: str) -> frozenset[str]:
     if path.startswith(f"{STAGING}/"):  # Names of parts may contain slashes.
         return frozenset()
     op = op_at(method, path)

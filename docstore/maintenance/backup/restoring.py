@@ -17,9 +17,9 @@ from pathlib import Path
 
 from docstore.config import database_in
 from docstore.errors import BadConfig
-from docstore.maintenance.backup.anew import begun_anew, is_of_records, next_row
 from docstore.maintenance.backup.directory import make
 from docstore.maintenance.backup.manifest import BackupFile, Manifest
+from docstore.maintenance.backup.reset_documents import begun_anew, is_of_records, next_row
 from docstore.maintenance.backup.verifying import blocks_of, chain_in
 from docstore.maintenance.restored import Restored, forget, unfinished_in
 from docstore.model.document import Ballot, Ballots, Row, ballot_added

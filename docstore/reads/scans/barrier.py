@@ -18,7 +18,7 @@ from docstore.errors import NoQuorum, Unavailable
 from docstore.model.slots import from_bitmap
 from docstore.runtime.driver import Driver
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.requests import ConfirmTerms, Request, SlotStanding, StandStill
+from docstore.wire.requests import ConfirmTerms, QuiesceSlots, Request, SlotEnd
 
 STILL_S = 0.05
 POLL_S = 0.002
@@ -45,10 +45,10 @@ class Barrier:
         self._view = driver.view
         self._owners = driver.view.owners
         self._confirmed = confirmed
-        rpc.serve(StandStill, self._stand_still)
+        rpc.serve(QuiesceSlots, self._stand_still)
         rpc.serve(ConfirmTerms, self._confirm)
 
-    async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotStanding]:
+    async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotEnd]:
         """Return the ends of all slots at one instant.
 
         Raises Unavailable at the deadline; NoQuorum at once, as owners pause for a majority only.
@@ -57,7 +57,7 @@ class Barrier:
         deadline = loop.time() + timeout_s
         while True:
             begun = loop.time()
-            stood = await self._ask_all(StandStill, slots, STILL_S)
+            stood = await self._ask_all(QuiesceSlots, slots, STILL_S)
             if len(stood) == slots and loop.time() - begun < STILL_S:
                 left_s = max(0.0, deadline - loop.time())
                 confirmed = await self._ask_all(ConfirmTerms, slots, left_s)
@@ -83,7 +83,7 @@ class Barrier:
         answers = await asyncio.gather(*(ask(owner, its) for owner, its in asked))
         return [said for answer in answers for said in answer]
 
-    async def _stand_still(self, asked: StandStill) -> list[SlotStanding]:
+    async def _stand_still(self, asked: QuiesceSlots) -> list[SlotEnd]:
         """Pause proposals; return the ends of the slots that have no proposal in flight."""
         loop = asyncio.get_running_loop()
         self._driver.feed(BarrierAsked(asked.seconds))
@@ -95,10 +95,10 @@ class Barrier:
             await asyncio.sleep(POLL_S)
         return [self._standing(slot) for slot in slots if self._owners.is_still(slot)]
 
-    def _standing(self, slot: int) -> SlotStanding:
+    def _standing(self, slot: int) -> SlotEnd:
         log = self._view.logs[slot]
         epoch = self._owners.own_epoch(slot)
-        return SlotStanding(slot, epoch, log.last_ballot[0], log.end, log.kept)
+        return SlotEnd(slot, epoch, log.last_ballot[0], log.end, log.kept)
 
     async def _confirm(self, asked: ConfirmTerms) -> list[tuple[int, int]]:
         """Return (slot, epoch) of the slots whose owner a quorum confirmed since the request."""

@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from docstore.runtime.tls.accepting import CLOSE_S, Entrance, Strangers, TlsServer, in_words, listen
+from docstore.runtime.tls.accepting import (
+    CLOSE_S,
+    Entrance,
+    RejectedConnections,
+    TlsServer,
+    in_words,
+    listen,
+)
 from docstore.runtime.tls.credentials import Credentials, UntrustedPeer
 
 HANDSHAKES_MAX = 256
@@ -24,7 +31,7 @@ class Certified:
     def __init__(self, credentials: Credentials) -> None:
         self.counters: Counter[str] = Counter()
         self._credentials = credentials
-        self._strangers = Strangers("peer", self._count)
+        self._strangers = RejectedConnections("peer", self._count)
         self._half_way = 0
 
     async def listen(

@@ -14,7 +14,7 @@ import structlog
 
 from docstore.runtime.links.framed import Framed
 from docstore.wire.frames import Packed, pack_frame, pack_hello, unpack_frame
-from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, Relayed, Spoken
+from docstore.wire.link_messages import Greeting, Hello, Message, OfLinks, ProtocolRange, Relayed
 
 SEND_BUFFER_BYTES_MAX = 64 << 20
 HELLO_TIMEOUT_S = 2.0
@@ -70,7 +70,7 @@ class AllLinks(Protocol):
     """The links of a node, as each single link uses them."""
 
     events: PeerEvents
-    spoken: Spoken
+    spoken: ProtocolRange
     counters: Counter[str]
     configuration: int
     inbound: "dict[Inbound, None]"

@@ -27,7 +27,7 @@ from docstore.runtime.links.detours import Detours
 from docstore.runtime.links.framed import Framed
 from docstore.runtime.tls.accepting import TlsServer
 from docstore.wire.frames import Packed
-from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Message, OfLinks, Spoken
+from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Message, OfLinks, ProtocolRange
 
 if TYPE_CHECKING:
     from docstore.runtime.links.certified import Certified
@@ -43,7 +43,7 @@ class PeerLinks:
     def __init__(
         self,
         events: PeerEvents,
-        spoken: Spoken = Spoken(FIRST_PROTOCOL, PROTOCOL),  # noqa: B008
+        spoken: ProtocolRange = ProtocolRange(FIRST_PROTOCOL, PROTOCOL),  # noqa: B008
         certified: "Certified | None" = None,
     ) -> None:
         """certified: checks certificates; None for links in plain text."""

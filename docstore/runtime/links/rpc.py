@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from docstore.errors import DocstoreError, Unavailable
 from docstore.runtime.links.peers import PeerLinks
-from docstore.wire.link_messages import Ask, Told
+from docstore.wire.link_messages import RpcReply, RpcRequest
 from docstore.wire.requests import Request
 
 Q = TypeVar("Q", bound=Request[Any])
@@ -51,7 +51,7 @@ class Rpc:
         number = next(self._ids)
         future = asyncio.get_running_loop().create_future()
         self._open[number] = (peer, future)
-        self._links.send(peer, Ask(number, request.name, request.packed()))
+        self._links.send(peer, RpcRequest(number, request.name, request.packed()))
         self._links.flush()
         try:
             async with asyncio.timeout(timeout_s):
@@ -77,13 +77,13 @@ class Rpc:
         finally:
             asking.cancel()
 
-    def asked(self, peer: str, message: Ask) -> None:
+    def asked(self, peer: str, message: RpcRequest) -> None:
         """Serve a peer's call in a task of its own."""
         task = asyncio.get_running_loop().create_task(self._serve(peer, message))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def told(self, message: Told) -> None:
+    def told(self, message: RpcReply) -> None:
         _, future = self._open.get(message.id, ("", None))
         if future is None or future.done():
             return
@@ -102,14 +102,14 @@ class Rpc:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _serve(self, peer: str, message: Ask) -> None:
+    async def _serve(self, peer: str, message: RpcRequest) -> None:
         if message.question not in self._served:
-            told = Told(message.id, False, f"node {self._me} does not know {message.question}")
+            told = RpcReply(message.id, False, f"node {self._me} does not know {message.question}")
         else:
             kind, handler = self._served[message.question]
             try:
-                told = Told(message.id, True, await handler(kind.unpacked(message.argument)))
+                told = RpcReply(message.id, True, await handler(kind.unpacked(message.argument)))
             except DocstoreError as error:
-                told = Told(message.id, False, str(error))
+                told = RpcReply(message.id, False, str(error))
         self._links.send(peer, told)
         self._links.flush()

@@ -207,7 +207,7 @@ def in_words(error: OSError) -> str:
 TELL_AGAIN_S = 1.0
 
 
-class Strangers:
+class RejectedConnections:
     """Counts the rejected connections of a port, and logs at most one per second.
 
     counted: called for each rejected connection.

@@ -76,12 +76,12 @@ MESSAGES: Mapping[type, Shape] = {
         beside="number",
     ),
     messages.Accepted: items("Accepted", ROUTINE, "slots", "slot epoch end"),
-    messages.Took: facts("Took", ROUTINE, "boot number"),
+    messages.AcceptedAll: facts("AcceptedAll", ROUTINE, "boot number"),
     messages.Gap: facts("Gap", TURN, "slot epoch full adopted end decided copying"),
     messages.Adopt: _rows("Adopt", TURN, "slot epoch base common decided"),
     messages.Copy: _rows("Copy", TURN, "slot epoch base after kept last"),
     messages.Decide: items("Decide", ROUTINE, "slots", "slot epoch decided"),
-    messages.Passed: items("Passed", ROUTINE, "slots", "slot epoch n"),
+    messages.ReplicatedTo: items("ReplicatedTo", ROUTINE, "slots", "slot epoch n"),
     messages.HandOver: _bitmap("HandOver", "slots"),
     messages.Release: items("Release", TURN, "slots", "slot epoch"),
     messages.Confirm: items("Confirm", ROUTINE, "slots", "slot epoch", beside="round"),
@@ -92,7 +92,7 @@ MESSAGES: Mapping[type, Shape] = {
         "Forward", ROUTINE, "operations", "boot seq attempt verb link bytes trace", of=_operation
     ),
     messages.Answered: items("Answered", ROUTINE, "answers", "seq attempt status code", of=_answer),
-    messages.Canvass: facts("Canvass", TURN, "generation adopted id pre"),
+    messages.RequestVote: facts("RequestVote", TURN, "generation adopted id pre"),
     messages.Vote: facts("Vote", TURN, "asked generation granted pre"),
     messages.Lead: facts("Lead", REPEATED, "generation id decided"),
     messages.Follow: facts("Follow", REPEATED, "generation id"),
@@ -101,8 +101,8 @@ MESSAGES: Mapping[type, Shape] = {
     messages.Offering: facts("Offering", TURN, "disk n"),
     messages.Following: facts("Following", ROUTINE, "of n disk asks"),
     messages.Spread: _rows("Spread", ROUTINE, "disk after n end"),
-    messages.Lack: facts("Lack", ROUTINE, "of n"),
-    messages.Supply: _rows("Supply", ROUTINE, "disk n"),
+    messages.RequestVersions: facts("RequestVersions", ROUTINE, "of n"),
+    messages.SendVersions: _rows("SendVersions", ROUTINE, "disk n"),
 }
 
 _OPERATION = tuple("verb link level bytes trace".split())

@@ -46,8 +46,8 @@ _COMMON: Table = {
     events.TurnEnded: facts("TurnEnded", OCCASION),
     events.Room: facts("Room", TURN, "has_room"),
     events.DrainAsked: facts("DrainAsked", TURN),
-    events.Told: facts(
-        "Told", ROUTINE, "token answer.status answer.code", names="token status code"
+    events.OperationAnswered: facts(
+        "OperationAnswered", ROUTINE, "token answer.status answer.code", names="token status code"
     ),
     events.Surveyed: items("Surveyed", OCCASION, "rows", "slot n link", of=itemgetter(0, 1, 4)),
     events.Noticed: facts(

@@ -23,9 +23,9 @@ from docstore.ownership.elector_messages import (
     Changed,
     Effect,
     Event,
-    Keep,
     Message,
     Received,
+    SaveVote,
     Send,
     Tick,
     Transfer,
@@ -193,7 +193,7 @@ class Electors:
         while process.inbox and process.elector and not process.is_still():
             effects = process.elector.step(process.inbox.popleft(), process.clock())
             self._check(process)
-            if effects and isinstance(effects[0], Keep):
+            if effects and isinstance(effects[0], SaveVote):
                 process.is_writing = True
                 delay_s = self.world.rng.random() * FSYNC_S_MAX
                 self.world.after(delay_s, self._kept, process, process.life, effects)
@@ -209,7 +209,7 @@ class Electors:
     def _perform(self, process: Process, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Keep():
+                case SaveVote():
                     process.stored = (effect.generation, effect.voted_for)
                 case Send(to, message):
                     life = self.processes[to].life

@@ -8,7 +8,7 @@ from docstore.testing.simulation.world import World
 
 
 @dataclass(slots=True)
-class Weather:
+class LinkFaults:
     """Faults of the links, as shares of messages."""
 
     loss: float = 0.02
@@ -23,7 +23,7 @@ class Network:
     def __init__(self, world: World, deliver: Callable[[str, int, str, int, Any], None]) -> None:
         self._world = world
         self._deliver = deliver
-        self.weather = Weather()
+        self.weather = LinkFaults()
         self.cuts: set[tuple[str, str]] = set()
         self.in_order = False
         """Whether a link keeps the order of messages, as a connection does."""

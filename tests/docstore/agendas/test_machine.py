@@ -7,7 +7,7 @@ from docstore.agendas.effects import Post
 from docstore.agendas.events import Posted
 from docstore.agendas.machine import Agendas
 from docstore.machines.effects import Ask, Survey
-from docstore.machines.events import Noticed, Surveyed, Tick, Told
+from docstore.machines.events import Noticed, OperationAnswered, Surveyed, Tick
 from docstore.machines.view import MachineView
 from docstore.model.agenda import FIRE, SETTLE, Agenda, Effect, Timer, packed_agenda
 from docstore.model.document import Row
@@ -70,11 +70,11 @@ def test_a_timer_fires_when_it_is_due_under_the_present_term() -> None:
     assert driven.pass_s(0.99) == []
     token, operation = driven.asked(driven.pass_s(0.02))
     assert (operation.media, operation.only_epoch, operation.link) == (FIRE, 3, LINK)
-    driven.step(Told(token, Answer(504, "undecided", unknown=True)))
+    driven.step(OperationAnswered(token, Answer(504, "undecided", unknown=True)))
     assert driven.pass_s(0.01) == [], "after a pause"
     again, repeated = driven.asked(driven.pass_s(0.2))
     assert repeated == operation
-    driven.step(Told(again, Answer(200, row=row(2))))
+    driven.step(OperationAnswered(again, Answer(200, row=row(2))))
     assert driven.pass_s(100) == []
     assert len(driven.machine.documents) == 0
 
@@ -102,7 +102,7 @@ def test_a_row_of_the_disk_is_read_again_before_it_counts() -> None:
     token, read = driven.asked(driven.step(Surveyed(survey.token, [undecided, plain])))
     assert (read.verb, read.link) == ("GET", LINK)
     decided = row(4, effects=[Effect(256, "RECORD", "t", b"{}")])
-    [post] = driven.step(Told(token, Answer(200, row=decided)))
+    [post] = driven.step(OperationAnswered(token, Answer(200, row=decided)))
     assert post.effect.number == 256
 
 
@@ -113,7 +113,7 @@ def test_documents_that_were_found_are_read_without_waiting_for_a_tick() -> None
     asked = driven.step(Surveyed(survey.token, found))
     assert len(asked) == 64
     for number, each in enumerate(found):
-        more = driven.step(Told(asked[number].token, Answer(200, row=each)))
+        more = driven.step(OperationAnswered(asked[number].token, Answer(200, row=each)))
         asked += more
     assert len(driven.machine.documents) == 200
 
@@ -122,7 +122,7 @@ def test_a_read_that_fails_at_once_waits_for_the_next_tick() -> None:
     driven = Driven()
     [survey] = driven.step(Tick())
     token, _ = driven.asked(driven.step(Surveyed(survey.token, [row(1, timers=[Timer("x", 1)])])))
-    assert driven.step(Told(token, Answer(503, "no-quorum"))) == []
+    assert driven.step(OperationAnswered(token, Answer(503, "no-quorum"))) == []
     assert driven.asked(driven.pass_s(0.05))[1].verb == "GET"
 
 
@@ -141,7 +141,7 @@ def test_effects_follow_each_other_and_are_settled_together() -> None:
     assert (settling.media, settling.body, settling.only_epoch) == (SETTLE, b"65", 3)
     driven.step(Posted(third.token, 200))
     assert driven.pass_s(0.1) == []
-    driven.step(Told(token, Answer(200, row=row(3, effects=effects[2:]))))
+    driven.step(OperationAnswered(token, Answer(200, row=row(3, effects=effects[2:]))))
     assert driven.asked(driven.pass_s(1))[1].body == b"128"
 
 
@@ -169,4 +169,7 @@ def test_many_timers_are_one_heap_and_bounded_firings() -> None:
     asked = driven.pass_s(1)
     assert [each.operation.link for each in asked] == [f"/t/{number}" for number in range(256)]
     assert driven.pass_s(1) == []
-    assert driven.asked(driven.step(Told(asked[0].token, Answer(200))))[1].link == "/t/256"
+    assert (
+        driven.asked(driven.step(OperationAnswered(asked[0].token, Answer(200))))[1].link
+        == "/t/256"
+    )

@@ -25,12 +25,12 @@ from docstore.ownership.elector_messages import (
     Lead,
     Message,
     Received,
-    Stand,
+    RequestVote,
 )
 
 TIMES = Times(heartbeat_s=0.03, patience_s=0.2)
 MESSAGES: list[Message] = [
-    Stand(1 << 61, 1 << 61, 1 << 61, pre=True, transfer=False),
+    RequestVote(1 << 61, 1 << 61, 1 << 61, pre=True, transfer=False),
     Granted(5, pre=False, is_granted=True),
     Lead(5, 1e9, succeed=True),
     Follow(5, 0.25, 1, 2),
@@ -229,11 +229,11 @@ JSON_LIKE = st.recursive(
 def test_whatever_is_sealed_is_a_message_or_nothing(content: bytes) -> None:
     datagram = content + hmac.digest(b"", content, "sha256")
     found = opened(datagram, to="a", secret=b"")
-    assert found is None or isinstance(found.message, Stand | Granted | Lead | Follow)
+    assert found is None or isinstance(found.message, RequestVote | Granted | Lead | Follow)
 
 
 @given(st.sampled_from(range(5)), st.lists(JSON_LIKE, max_size=6))
 def test_fields_that_are_none_are_refused(kind: int, fields: list[object]) -> None:
     content = msgpack.packb([1, "b", "a", kind, *fields])
     found = opened(content + hmac.digest(b"", content, "sha256"), to="a", secret=b"")
-    assert found is None or isinstance(found.message, Stand | Granted | Lead | Follow)
+    assert found is None or isinstance(found.message, RequestVote | Granted | Lead | Follow)

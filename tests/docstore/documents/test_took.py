@@ -4,7 +4,7 @@ from docstore.documents.replica import Replica
 from docstore.documents.timing import ReplicaConfig, SendingBounds
 from docstore.documents.write_path.in_flight import REMEMBERED_S
 from docstore.machines.events import Persisted, Received, TurnEnded
-from docstore.wire.messages import Accepted, Gap, Offer, Propose, Refused, Took
+from docstore.wire.messages import Accepted, AcceptedAll, Gap, Offer, Propose, Refused
 from tests.docstore.documents.test_replica import (
     ask_to_put,
     opened,
@@ -33,7 +33,7 @@ def offering(count: int, bytes_each: int = 10) -> tuple[Replica, list[Propose]]:
     return machine, [message for message in said if isinstance(message, Propose)]
 
 
-def decided(machine: Replica, answer: Took, now: float = 0.7) -> int:
+def decided(machine: Replica, answer: AcceptedAll, now: float = 0.7) -> int:
     """Return how far the slot is decided after an answer of n3."""
     machine.step(Received("n3", answer), now)
     return machine.core.logs[0].decided
@@ -51,7 +51,7 @@ def test_what_was_taken_whole_is_acknowledged_by_its_number_once_it_is_durable()
     ended = machine.step(TurnEnded(), 0.1)
     assert sends(ended) == []
     [token] = tokens(ended)
-    assert sends(machine.step(Persisted(token), 0.2)) == [("n1", Took(5, 7))]
+    assert sends(machine.step(Persisted(token), 0.2)) == [("n1", AcceptedAll(5, 7))]
 
 
 def test_what_was_taken_in_part_is_acknowledged_log_by_log() -> None:
@@ -79,34 +79,34 @@ def test_what_is_below_the_promise_is_refused_whatever_its_number() -> None:
 
 def test_the_owner_counts_a_message_that_was_taken_as_it_counts_a_list() -> None:
     machine, [message] = offering(3)
-    assert decided(machine, Took(message.boot, message.number)) == 3
+    assert decided(machine, AcceptedAll(message.boot, message.number)) == 3
     follower = machine.core.logs[0].term.followers["n3"]  # type: ignore[union-attr]
     assert (follower.acked, follower.adopted) == (3, True)
 
 
 def test_the_same_word_counts_once() -> None:
     machine, [message] = offering(3)
-    took = Took(message.boot, message.number)
+    took = AcceptedAll(message.boot, message.number)
     assert [*machine.decider.offered.taken("n3", message.number)] != []
     assert decided(machine, took) == 0
 
 
 def test_an_answer_to_an_earlier_start_counts_for_nothing() -> None:
     machine, [message] = offering(3)
-    assert decided(machine, Took(message.boot - 1, message.number)) == 0
+    assert decided(machine, AcceptedAll(message.boot - 1, message.number)) == 0
 
 
 def test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself() -> None:
     machine, [first, second, third] = offering(25, 100_000)
     assert [len(each.offers) for each in (first, second, third)] == [10, 10, 5]
-    assert decided(machine, Took(first.boot, first.number)) == 10
-    assert decided(machine, Took(third.boot, third.number)) == 25
+    assert decided(machine, AcceptedAll(first.boot, first.number)) == 10
+    assert decided(machine, AcceptedAll(third.boot, third.number)) == 25
 
 
 def test_what_a_term_has_offered_does_not_count_for_the_next() -> None:
     machine, [message] = offering(3)
     machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.65)
-    assert decided(machine, Took(message.boot, message.number)) == 0
+    assert decided(machine, AcceptedAll(message.boot, message.number)) == 0
 
 
 def test_what_is_not_answered_for_long_is_forgotten() -> None:

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from docstore.http.large import LARGE_BYTES
+from docstore.http.large_bodies import LARGE_BYTES
 from docstore.model.operation import Answer, Operation
 from docstore.model.service import Service
 from tests.docstore.http.lines import NDJSON, Client, ndjson

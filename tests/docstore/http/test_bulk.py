@@ -12,7 +12,7 @@ import msgpack
 import pytest
 
 from docstore.errors import BadRequest, NotFound
-from docstore.http.large import LARGE_BYTES
+from docstore.http.large_bodies import LARGE_BYTES
 from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare, Raw
 from tests.docstore.http.lines import NDJSON, Client, bulk, ndjson

@@ -16,7 +16,6 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from docstore.http.console.files import NAMES, TYPES
 from docstore.http.core_pages import OPENAPI as PATH
-from docstore.http.heeded import RELIED_ON
 from docstore.http.openapi import document
 from docstore.http.openapi.document import SCHEMAS
 from docstore.http.openapi.parameters import IN_ANSWERS, IN_HEADERS, IN_PATHS, IN_QUERIES
@@ -24,6 +23,7 @@ from docstore.http.openapi.samples import sample_of
 from docstore.http.server import HttpServer
 from docstore.http.staged_files import Staging
 from docstore.http.staging import STAGING
+from docstore.http.used_headers import RELIED_ON
 from docstore.model.paths import SUFFIXES
 from docstore.model.service import ServiceOptions
 from docstore.services.declared import DeclaredService

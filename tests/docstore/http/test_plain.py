@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docstore.http.large import LARGE_BYTES
+from docstore.http.large_bodies import LARGE_BYTES
 from docstore.model import json
 from docstore.model.limits import Limits
 from docstore.model.operation import Answer, Operation

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from docstore.http.noted import SLOW_LINES_A_SECOND
+from docstore.http.request_log import SLOW_LINES_A_SECOND
 from docstore.http.routes.table import template_of
 from docstore.http.server import HttpServer
 from tests.docstore.http.conftest import FAST

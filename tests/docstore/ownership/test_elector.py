@@ -11,12 +11,12 @@ from docstore.ownership.elector_messages import (
     Effect,
     Follow,
     Granted,
-    Keep,
     Lead,
     Message,
     Received,
+    RequestVote,
+    SaveVote,
     Send,
-    Stand,
     Tick,
     Transfer,
 )
@@ -39,12 +39,12 @@ def answers(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
-def stand(generation: int, **settings: int) -> Stand:
+def stand(generation: int, **settings: int) -> RequestVote:
     default = {"last_generation": 0, "last_number": 0, "pre": False, "transfer": False}
-    return Stand(generation, **(default | settings))  # type: ignore[arg-type]
+    return RequestVote(generation, **(default | settings))  # type: ignore[arg-type]
 
 
-def asked(one: Elector, sender: str, message: Stand, *, now: float) -> bool:
+def asked(one: Elector, sender: str, message: RequestVote, *, now: float) -> bool:
     [answer] = answers(tell(one, sender, message, now=now))
     assert isinstance(answer, Granted)
     return answer.is_granted
@@ -75,7 +75,7 @@ def test_l05_a_vote_is_given_once_in_a_generation() -> None:
 
 def test_l06_a_vote_is_kept_before_it_is_told_and_binds_after_a_restart() -> None:
     kept, answer = tell(elector(), "b", stand(5), now=2.0)
-    assert kept == Keep(5, "b")
+    assert kept == SaveVote(5, "b")
     assert answer == Send("b", Granted(5, False, is_granted=True))
     again = elector(stored=(5, "b"))
     assert not asked(again, "c", stand(5), now=2.0)
@@ -86,7 +86,7 @@ def test_l06_a_candidate_keeps_its_own_vote_before_it_asks_for_others() -> None:
     one = elector()
     assert one.step(Tick(), 10.0) == [Send(to, stand(5, pre=True)) for to in "bc"]
     effects = tell(one, "b", Granted(5, pre=True, is_granted=True), now=10.1)
-    assert effects == [Keep(5, "a"), *[Send(to, stand(5)) for to in "bc"]]
+    assert effects == [SaveVote(5, "a"), *[Send(to, stand(5)) for to in "bc"]]
 
 
 @pytest.mark.parametrize("pre", [True, False])
@@ -172,7 +172,7 @@ def test_a_leader_that_hears_of_a_later_generation_steps_down_at_once() -> None:
     one = leader()
     follow(one, "b", 10.0, now=10.1)
     effects = tell(one, "c", Follow(7, 10.0, 0, 0), now=10.2)
-    assert effects == [Keep(7, ""), Changed(7, None)]
+    assert effects == [SaveVote(7, ""), Changed(7, None)]
     assert not one.leads(10.2)
 
 
@@ -185,7 +185,7 @@ def test_a_leader_of_before_is_told_that_its_generation_is_over() -> None:
 def test_a_candidate_that_was_away_learns_the_generation_from_a_refusal() -> None:
     one = elector()
     one.step(Tick(), 10.0)
-    assert tell(one, "b", Granted(8, pre=True, is_granted=False), now=10.1) == [Keep(8, "")]
+    assert tell(one, "b", Granted(8, pre=True, is_granted=False), now=10.1) == [SaveVote(8, "")]
 
 
 def test_what_was_lost_is_said_again_every_heartbeat() -> None:
@@ -217,7 +217,7 @@ def test_l22_the_successor_stands_at_once_and_gets_the_votes_of_those_that_hear_
     for each in (one, other):
         tell(each, "c", Lead(4, 8.9, succeed=False), now=9.0)
     effects = tell(one, "c", Lead(4, 9.0, succeed=True), now=9.1)
-    assert effects[:2] == [Keep(5, "a"), Send("b", stand(5, transfer=True))]
+    assert effects[:2] == [SaveVote(5, "a"), Send("b", stand(5, transfer=True))]
     assert asked(other, "b", stand(5, transfer=True), now=9.1)
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 from docstore.documents.write_path.handle import Refused, Unchanged, handle
 from docstore.machines.effects import Ask, Give, Send, Survey
-from docstore.machines.events import LinkLost, Noticed, Received, Surveyed, Tick, Told, TurnEnded
+from docstore.machines.events import (
+    LinkLost,
+    Noticed,
+    OperationAnswered,
+    Received,
+    Surveyed,
+    Tick,
+    TurnEnded,
+)
 from docstore.model import json
 from docstore.model.document import Row
 from docstore.model.operation import Answer, Operation
@@ -223,7 +231,9 @@ class Group:
                     if self.sights[name].is_linked(to):
                         self._queue.append((to, Received(name, message)))
                 case Ask(token, operation, _):
-                    self._queue.append((name, Told(token, self._answer(name, operation))))
+                    self._queue.append(
+                        (name, OperationAnswered(token, self._answer(name, operation)))
+                    )
                 case Confirm(token, links, _):
                     reads = [
                         (link, self._answer(name, Operation(verb="GET", link=link)))

@@ -19,8 +19,8 @@ from docstore.sessions.member_events import (
     Finished,
     LeaveAsked,
     MemberEvent,
-    Say,
-    Tell,
+    Report,
+    SendRequest,
     Tick,
 )
 from docstore.wire.sessions_messages import Reply as NodeReply
@@ -46,7 +46,7 @@ class Process:
     """Nothing comes through, in either direction."""
     is_paused: bool = False
     inbox: list[tuple[int, Reply | None, float]] = field(default_factory=list)
-    waiting: dict[int, tuple[Say, float, float]] = field(default_factory=dict)
+    waiting: dict[int, tuple[SendRequest, float, float]] = field(default_factory=dict)
     """request at the node -> (what was said, stamp, until when), while it is not answered."""
 
 
@@ -80,7 +80,7 @@ class World:
         self.entry: Callable[[], str] = lambda: next(iter(self.nodes.machines))
         """The node that the next request goes to."""
         self._late: list[tuple[float, str, int, Reply | None, float]] = []
-        self._sent: list[tuple[float, str, Say, float]] = []
+        self._sent: list[tuple[float, str, SendRequest, float]] = []
         self.gaps: dict[str, list[float]] = {str(each): [] for each in range(partitions)}
         """partition -> true moments at which nobody believed that it leads it."""
         self.checks = True
@@ -109,10 +109,10 @@ class World:
         process = self.processes[name]
         for effect in process.member.step(event, self.clock(name)):
             match effect:
-                case Say():
+                case SendRequest():
                     process.said.append(effect.request)
                     self._say(name, effect)
-                case Tell(happening):
+                case Report(happening):
                     process.told.append(happening)
                     if isinstance(happening, Revoked):
                         partition = process.member.name_of(happening.partition)
@@ -121,14 +121,14 @@ class World:
                     process.told.append(effect)
         self.check()
 
-    def _say(self, name: str, said: Say) -> None:
+    def _say(self, name: str, said: SendRequest) -> None:
         delay_s = self.sends(name, said.request)
         if delay_s:
             self._sent.append((self.nodes.now + delay_s, name, said, self.clock(name)))
         else:
             self._arrive(name, said, self.clock(name))
 
-    def _arrive(self, name: str, said: Say, stamp: float) -> None:
+    def _arrive(self, name: str, said: SendRequest, stamp: float) -> None:
         """Let a request arrive at a node, whatever has become of who sent it."""
         request, process = said.request, self.processes.get(name)
         if process is not None and process.is_deaf:

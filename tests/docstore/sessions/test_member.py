@@ -27,8 +27,8 @@ from docstore.sessions.member_events import (
     LeaveAsked,
     MemberEffect,
     MemberEvent,
-    Say,
-    Tell,
+    Report,
+    SendRequest,
     Tick,
 )
 
@@ -43,14 +43,14 @@ class Alone:
         ids = count()
         self.member = GroupMember(lambda: f"m{next(ids)}", MemberDetails())
         self.now = 10.0
-        self.said: list[Say] = []
+        self.said: list[SendRequest] = []
         self.told: list[object] = []
         self.feed(Tick())
 
     def feed(self, event: MemberEvent) -> list[MemberEffect]:
         effects = self.member.step(event, self.now)
-        self.said += [each for each in effects if isinstance(each, Say)]
-        self.told += [each.happening for each in effects if isinstance(each, Tell)]
+        self.said += [each for each in effects if isinstance(each, SendRequest)]
+        self.told += [each.happening for each in effects if isinstance(each, Report)]
         self.told += [each for each in effects if isinstance(each, Ended)]
         return effects
 
@@ -59,7 +59,7 @@ class Alone:
         self.feed(Tick())
         return self
 
-    def last(self, kind: type) -> Say:
+    def last(self, kind: type) -> SendRequest:
         return next(each for each in reversed(self.said) if isinstance(each.request, kind))
 
     def pulse(self) -> Pulse:
@@ -67,7 +67,9 @@ class Alone:
         assert isinstance(request, Pulse)
         return request
 
-    def answer(self, reply: Reply | None, said: Say | None = None, stamp: float = -1.0) -> None:
+    def answer(
+        self, reply: Reply | None, said: SendRequest | None = None, stamp: float = -1.0
+    ) -> None:
         """Answer what was said last, or earlier, as sent at `stamp` or just now."""
         number = (said or self.last(Pulse)).number
         self.feed(Answered(number, reply, self.now if stamp < 0 else stamp))
@@ -290,7 +292,7 @@ def test_m6_a_member_that_leaves_leads_nothing_and_says_so_once_what_it_has_told
     alone = leading()
     early = alone.last(Pulse)
     effects = alone.feed(LeaveAsked())
-    assert [type(each) for each in effects] == [Tell]
+    assert [type(each) for each in effects] == [Report]
     assert isinstance(alone.told[-1], Revoked)
     alone.answer(Confirmed(2), early)
     assert not alone.leads()

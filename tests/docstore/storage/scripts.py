@@ -15,7 +15,7 @@ from docstore.storage.replication_log import (
     Lines,
     Prune,
     SaveCursor,
-    Stand,
+    SetStatus,
 )
 from docstore.storage.store import (
     UNBOUNDED,
@@ -158,7 +158,7 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
         case ("arrive", slot, list(births)):
             return arrived(ledger, slot, births)
         case ("stand", _, int(number)):
-            return [Stand(row.n, BranchStatus(number % 3)) for row in some(ledger, number)]
+            return [SetStatus(row.n, BranchStatus(number % 3)) for row in some(ledger, number)]
         case ("prune", _, int(number)):
             last = ledger.recovered("", 1).arrived
             return [Prune([row.n for row in some(ledger, number) if row.n < last])]

@@ -18,12 +18,12 @@ from docstore.machines.events import (
     LinkLost,
     LinkMade,
     Noticed,
+    OperationAnswered,
     Persisted,
     QueriesAnswered,
     Received,
     Surveyed,
     Tick,
-    Told,
     TurnEnded,
 )
 from docstore.model import json
@@ -260,7 +260,7 @@ class Group:
                     found = self.ledgers[name].answer(query)
                     self._later(name, QueriesAnswered([(token, found)]))
                 case Ask(token, operation, _):
-                    self._later(name, Told(token, self._answer(name, operation)))
+                    self._later(name, OperationAnswered(token, self._answer(name, operation)))
                 case Survey(token) if self.answer_surveys:
                     self._later(name, Surveyed(token, self._live()))
                 case Give(request, outcome):

@@ -12,13 +12,13 @@ from docstore.errors import Unavailable
 from docstore.runtime.links import detours
 from docstore.runtime.links.connections import Detour
 from docstore.runtime.links.rpc import Rpc
-from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, Relayed, Spoken
+from docstore.wire.link_messages import FIRST_PROTOCOL, PROTOCOL, ProtocolRange, Relayed
 from docstore.wire.messages import HandOver
 from docstore.wire.requests import ReadPage
 from tests.chaos.proxy import Link, Proxy
 from tests.compat.test_versions import Node, listening, until
 
-NEW = Spoken(FIRST_PROTOCOL, PROTOCOL)
+NEW = ProtocolRange(FIRST_PROTOCOL, PROTOCOL)
 
 
 @pytest.fixture(autouse=True)

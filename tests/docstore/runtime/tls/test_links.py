@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from docstore.runtime.links.certified import Certified
 from docstore.runtime.links.peers import PeerEvents, PeerLinks
-from docstore.runtime.tls.accepting import Strangers
+from docstore.runtime.tls.accepting import RejectedConnections
 from docstore.runtime.tls.authority import make_certificate
 from docstore.runtime.tls.credentials import Credentials
 from docstore.wire.frames import pack_hello
@@ -209,7 +209,7 @@ async def test_many_strangers_are_counted_and_one_a_second_is_told_of(
 ) -> None:
     now, counted = [100.0], []
     monkeypatch.setattr("docstore.runtime.tls.accepting.time.monotonic", lambda: now[0])
-    strangers = Strangers("peer", lambda: counted.append(1))
+    strangers = RejectedConnections("peer", lambda: counted.append(1))
     with capture_logs() as lines:
         for _ in range(10_000):
             strangers.tell("10.0.0.1", "no certificate")

@@ -81,7 +81,7 @@ def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
     webhooks = {DeliveryEvent, DeliveryEffect} | types_in(subscriptions.Event, SubscriptionEffect)
     assert webhooks <= of_machines.WEBHOOKS.keys()
     known = of_documents.TABLE.keys() | of_streams.TABLE.keys() | of_machines.SESSIONS.keys()
-    assert set(get_args(wire.Message)) - known == {wire.Ask, wire.Told}
+    assert set(get_args(wire.Message)) - known == {wire.RpcRequest, wire.RpcReply}
 
 
 def test_the_newest_steps_are_kept_and_no_more_than_so_many() -> None:

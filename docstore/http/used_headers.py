@@ -34,10 +34,10 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
 """Prefix of a path -> header -> hint for the error: what to use in place of the header."""
 
 
-def refuse_all(request: RequestHead, what: str, *, heeded: frozenset[str] = frozenset()) -> None:
-    """Refuse each header of `RELIED_ON` outside of `heeded`. what: the request, for the error."""
+def refuse_all(request: RequestHead, what: str, *, used: frozenset[str] = frozenset()) -> None:
+    """Refuse each header of `RELIED_ON` outside of `used`. what: the request, for the error."""
     for name in RELIED_ON:
-        if name in request.headers and name not in heeded:
+        if name in request.headers and name not in used:
             path = request.raw_path
             begins = next((each for each in INSTEAD if path.startswith(each)), "")
             instead = INSTEAD.get(begins, {}).get(name, "leave it out")

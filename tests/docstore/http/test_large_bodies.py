@@ -13,7 +13,7 @@ import pytest
 
 from docstore.errors import BadRequest, Unavailable
 from docstore.http import bodies
-from docstore.http.large import LARGE_BYTES, WAITING_BYTES_MAX, LargeBodies
+from docstore.http.large_bodies import LARGE_BYTES, WAITING_BYTES_MAX, LargeBodies
 from docstore.model.service import LEVEL_3
 from tests.docstore.http.conftest import Declare
 from tests.docstore.http.problem import problem_of

@@ -35,7 +35,7 @@ async def call_back(
         asyncio.get_running_loop().call_exception_handler(context)
 
 
-class Telling:
+class EventDelivery:
     """Delivers the events of one holder in order, to callbacks or to a reader of one loop."""
 
     def __init__(self, callbacks: Mapping[type, Callback | None]) -> None:

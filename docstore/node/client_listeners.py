@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from docstore.kafka.listener import KafkaListener
 
 
-class Faces:
+class ClientListeners:
     """The servers of one backend."""
 
     def __init__(self, parts: Parts, backend: NodeBackend, spans: "Spans | None") -> None:
