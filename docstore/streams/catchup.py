@@ -47,7 +47,9 @@ class FollowerCatchUp:
         if common < leading.log.start:
             self._begin(leading, follower, common)
         else:
-            self._adopt(leading, follower, common, is_first=common == leading.log.start)
+            # A log without records keeps its last batch, which an equal log must not erase.
+            is_first = common == leading.log.start and (common < leading.log.end or not common)
+            self._adopt(leading, follower, common, is_first=is_first)
             self.feed(leading, follower)
 
     def _begin(self, leading: Leading, follower: FollowerState, common: int) -> None:

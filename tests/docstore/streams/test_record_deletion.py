@@ -62,6 +62,19 @@ def test_all_committed_records_can_be_deleted_and_the_offsets_go_on() -> None:
     assert group.log("b").end == 11
 
 
+def test_a_follower_that_missed_the_deletion_of_all_records_keeps_the_time_of_the_last() -> None:
+    group = filled()
+    group.crash("b")
+    delete(group, ALL_COMMITTED)
+    group.run(0.5)
+    group.crash("a")
+    group.start("b")
+    group.run(2)
+    assert (group.document.leader, group.log("b").start) == ("c", 10)
+    assert group.raw_log("b") == group.raw_log("c")
+    assert group.log("b").last_us == group.log("c").last_us > 0
+
+
 def test_a_deletion_below_the_start_changes_nothing() -> None:
     group = filled()
     delete(group, 7)
