@@ -26,13 +26,13 @@ from docstore.kafka.produce import PRODUCE
 from docstore.kafka.sasl import Login
 from docstore.model.limits import Limits
 
-FRAME_BYTES_MAX = 8 << 20
-"""Maximum bytes of a request, as of one over HTTP."""
+FRAME_BYTES_MAX = 32 << 20
+"""Maximum bytes of a request: some clients send the batches of all partitions of a node in one."""
 STRANGERS_BYTES_MAX = 1 << 16
 """Maximum bytes of a request before the login."""
 UNANSWERED_MAX = 64
-WAITING_BYTES_MAX = FRAME_BYTES_MAX
-"""Maximum bytes of waiting requests, and of answers that wait for earlier ones."""
+WAITING_BYTES_MAX = 8 << 20
+"""Maximum bytes of requests that wait or are served, and of answers that wait for earlier ones."""
 HELD_BYTES_MAX = 256 << 20
 """Maximum bytes that all connections of a node hold; a large request above that is refused."""
 IDLE_S = 600.0
@@ -213,14 +213,17 @@ class Connection(asyncio.Protocol):
     async def _serve_next(self) -> None:
         assert self._login is not None
         frame = self._frames.popleft()
-        self._waiting_bytes -= len(frame)
         self._split()
         if not self._frames:
             self._more.clear()
         self._is_cancellable = not frame.startswith(PRODUCE_KEY)
-        if self._wire is None and self._is_cancellable:
-            return
-        result = await self._dispatch.serve(frame, self.address, self._login, self._more)
+        try:
+            if self._wire is None and self._is_cancellable:
+                return
+            result = await self._dispatch.serve(frame, self.address, self._login, self._more)
+        finally:
+            self._waiting_bytes = max(0, self._waiting_bytes - len(frame))
+            self._read_or_pause()
         self._is_cancellable = False
         self._served += 1
         self._since = time.monotonic()

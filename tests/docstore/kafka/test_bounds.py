@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
+import aiohttp
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -13,6 +14,7 @@ from docstore.kafka import connection
 from docstore.kafka.listener import KafkaListener
 from docstore.model.limits import Limits
 from tests.docstore.http.single import SingleNode
+from tests.docstore.http.streams.asking import created
 from tests.docstore.kafka.test_records import FETCH, PRODUCE, batch, outcomes, sent, topic, wanted
 from tests.docstore.kafka.wire import API_VERSIONS, NOW_S, Wire, connected
 from tests.docstore.watching import metrics, resident_bytes, until
@@ -77,6 +79,18 @@ async def test_a_client_that_does_not_read_is_closed_and_costs_little(
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
         assert peak - before < 64 * MEBIBYTE
+
+
+async def test_a_request_with_batches_of_many_partitions_is_served(
+    wire: Wire, http: aiohttp.ClientSession
+) -> None:
+    name = (await created(http, partitions=12)).rpartition("/")[2]
+    large = batch(b"x" * (MEBIBYTE - 1000))
+    async with asyncio.timeout(NOW_S):
+        codes = {ErrorCode.leader_not_available}
+        while codes != {ErrorCode.none}:
+            found = await wire.ask(PRODUCE, 7, **sent(name, *[large] * 12))
+            codes = {code for code, _ in outcomes(found)}
 
 
 async def test_a_request_that_never_ends_is_bounded(
