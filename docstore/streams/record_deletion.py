@@ -24,7 +24,7 @@ ALL_COMMITTED = -1
 class PendingDeletion:
     """A request to delete records, until it is answered.
 
-    start: log start to be reached. is_stored: whether it is on the leader's own disk.
+    start: log start when it was asked for. is_stored: whether it is on the leader's own disk.
     """
 
     event: DeletionAsked
@@ -67,7 +67,7 @@ class RecordDeletion:
             self._core.counters["deleted_records"] += start - log.start
             self._replicas.trim(log, start)
             self._catchup.remind(leading)
-        pending = PendingDeletion(event, leading, start)
+        pending = PendingDeletion(event, leading, log.start)
         self._pending.append(pending)
         self._disk.when_durable(pending.stored)
 
@@ -82,7 +82,9 @@ class RecordDeletion:
             problem = Problem(503, NOT_LEADER.code, detail, unknown=True)
             self._core.give(event.request, problem)
         elif pending.is_stored and _is_known(leading):
-            self._core.give(event.request, Deleted(leading.log.start))
+            self._core.give(
+                event.request, Deleted(pending.start)
+            )  # A later one may not be durable.
         elif event.deadline <= self._core.now:
             detail = "the log start is not on enough replicas by the deadline"
             self._core.give(event.request, Problem(504, "undecided", detail, unknown=True))

@@ -1,5 +1,7 @@
 """Records that are deleted up to an offset, as a client asks for it."""
 
+from itertools import count
+
 import pytest
 
 from docstore.machines.events import Received
@@ -9,7 +11,7 @@ from docstore.streams.record_deletion import ALL_COMMITTED
 from docstore.wire.streams_messages import Acked, Append
 from tests.docstore.streams.group import LINK, NAME, Group
 
-FIRST = 900
+_requests = count(900)
 
 
 def filled(names: str = "abc", records: int = 10, **times: float) -> Group:
@@ -24,7 +26,7 @@ def filled(names: str = "abc", records: int = 10, **times: float) -> Group:
 
 
 def delete(group: Group, before: int, *, at: str = "", timeout_s: float = 5.0) -> int:
-    request = FIRST + len(group.outcomes)
+    request = next(_requests)
     event = DeletionAsked(request, LINK, before, group.now + timeout_s)
     group.feed(at or group.document.leader, event)
     return request
@@ -60,6 +62,13 @@ def test_all_committed_records_can_be_deleted_and_the_offsets_go_on() -> None:
     group.run(1)
     assert group.produced(group.produce("next")).base == 10
     assert group.log("b").end == 11
+
+
+def test_a_deletion_is_answered_with_its_own_start_as_a_later_one_may_not_be_durable() -> None:
+    group = filled()
+    one, other = delete(group, 4), delete(group, 7)
+    group.run(0.5)
+    assert (start_of(group, one), start_of(group, other)) == (4, 7)
 
 
 def test_a_follower_that_missed_the_deletion_of_all_records_keeps_the_time_of_the_last() -> None:
