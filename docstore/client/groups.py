@@ -162,8 +162,10 @@ class ConsumerGroup(GroupMembership):
                 if until_end:
                     if await self._offsets.commit_until(ends, list(self._readings.values())):
                         return
+                    # Not wait_for, which may swallow a cancellation in Python 3.11.
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._arrived.wait(), QUIET_S)
+                        async with asyncio.timeout(QUIET_S):
+                            await self._arrived.wait()
                 else:
                     await self._arrived.wait()
                 continue

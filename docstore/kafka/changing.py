@@ -42,11 +42,18 @@ def insist(call: Call, method: str, link: str) -> None:
 
 
 async def change(
-    backend: Backend, call: Call, verb: Verb, link: str, timeout_s: float, **more: Any
+    backend: Backend,
+    call: Call,
+    verb: Verb,
+    link: str,
+    timeout_s: float,
+    *,
+    invalid: ErrorCode = ErrorCode.invalid_request,
+    **more: Any,
 ) -> Answer:
     """Change the document of a topic; return the answer of a success.
 
-    Raises Refused.
+    invalid: code of a change that the topic does not accept. Raises Refused.
     """
     insist(call, "PUT" if verb == "POST" else verb, link)
     operation = Operation(verb=verb, link=link, principal=call.authority.principal, **more)
@@ -62,7 +69,7 @@ async def change(
         raise Refused(ErrorCode.request_timed_out, answer.detail)
     if answer.status >= 500:
         raise Refused(ErrorCode.leader_not_available, answer.detail)
-    raise Refused(ErrorCode.invalid_request, answer.detail)
+    raise Refused(invalid, answer.detail)
 
 
 def patience_s(call: Call) -> float:

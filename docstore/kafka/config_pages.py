@@ -76,7 +76,7 @@ class ConfigPages:
             if members and not call.request.validate_only:
                 await change(
                     self._backend, call, "PATCH", topic.link, TIMEOUT_S, body=json.dump(members),
-                    media="handler",
+                    media="handler", invalid=ErrorCode.invalid_config,
                 )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - as in `_describe`
             return _result(asked, refused(error))

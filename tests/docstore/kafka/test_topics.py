@@ -201,7 +201,7 @@ async def test_settings_are_shown_and_changed(
         (setting("max.message.bytes", "100000"), ErrorCode.invalid_config),
         (setting("retention.ms", "x"), ErrorCode.invalid_config),
         (setting("retention.ms", "1", operation=2), ErrorCode.invalid_config),
-        (setting("min.insync.replicas", "3"), ErrorCode.invalid_request),
+        (setting("min.insync.replicas", "3"), ErrorCode.invalid_config),
     ],
     ids=["read only", "no number", "append", "too many"],
 )

@@ -73,7 +73,8 @@ async def test_a_group_is_read_described_reset_and_deleted(
             while await reading.stdout.readline() != b"%d\n" % (first + 4):
                 continue
         reading.send_signal(stop)
-        await reading.wait()
+        async with asyncio.timeout(60):
+            assert await reading.wait() == (128 + stop if stop == signal.SIGTERM else 0)
         page = await shown(group, "group", "describe", name)
         assert page["members"] == [], "it has not left"
         assert page["offsets"][0]["offset"] in (first + 4, first + 5), "it has not committed"
