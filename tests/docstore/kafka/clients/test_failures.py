@@ -48,11 +48,12 @@ def _confluent(bootstrap: str) -> None:
 
 def _aiokafka(bootstrap: str) -> None:
     async def start() -> None:
-        async with (
-            asyncio.timeout(REFUSED_S),
-            AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="t"),
-        ):
-            pass
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="t")
+        try:
+            async with asyncio.timeout(REFUSED_S):
+                await producer.start()
+        finally:
+            await producer.stop()
 
     asyncio.run(start())
 

@@ -96,12 +96,16 @@ def aiokafka(secure: Secure, user: str, token: str, topic: str) -> None:
     """Append a record with aiokafka."""
 
     async def produce() -> None:
-        async with AIOKafkaProducer(
+        producer = AIOKafkaProducer(
             bootstrap_servers=secure.bootstrap, security_protocol="SASL_SSL",
             ssl_context=ssl.create_default_context(cafile=secure.ca), sasl_mechanism="PLAIN",
             sasl_plain_username=user, sasl_plain_password=token,
-        ) as producer:  # fmt: skip
+        )  # fmt: skip
+        try:
+            await producer.start()
             await asyncio.wait_for(producer.send_and_wait(topic, b"aiokafka"), PATIENCE_S)
+        finally:
+            await producer.stop()  # `async with` leaves a producer open that cannot start.
 
     asyncio.run(produce())
 
