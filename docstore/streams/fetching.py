@@ -139,7 +139,9 @@ class Fetching:
         if found is not None:
             self._give(log, reader, found, until)
             return
-        query, cuts = Batches(log.name, reader.offset, until, reader.event.bytes_max), log.cuts
+        # Above that the disk may still have records that a truncation has removed from the log.
+        until, cuts = min(until, log.durable), log.cuts
+        query = Batches(log.name, reader.offset, until, reader.event.bytes_max)
         self._disk.read(
             query,
             lambda result: (

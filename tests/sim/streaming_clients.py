@@ -412,8 +412,8 @@ class Deleter:
         if world.now > self._until:
             return
         found = self._bench.document(link)
-        name = self._bench.name_of(link)
         if found is not None and found.leader and self._bench.node(found.leader).up:
+            name = self._led_by(found.leader)
             high = len(self._bench.invariants.books[name].committed)
             before = world.rng.choice((ALL_COMMITTED, world.rng.randint(0, high), high + 1))
             deadline = world.now + world.rng.choice((0.2, 2.0))
@@ -422,6 +422,14 @@ class Deleter:
                 lambda outcome: self._answered(name, before, outcome),
             )
         world.after(0.5 + world.rng.random() * 2, self._next)
+
+    def _led_by(self, node: str) -> str:
+        """Return the incarnation that a node leads, which may not know of a newer one yet."""
+        leading = self._bench.streamers[node].partitions.leader.leading
+        led = [name for name in self._bench.incarnations(self._link) if name in leading]
+        return next((name for name in led if leading[name].is_online), "") or self._bench.name_of(
+            self._link
+        )
 
     def _answered(self, name: str, before: int, outcome: Outcome) -> None:
         if isinstance(outcome, Problem):
