@@ -65,6 +65,9 @@ class Book:
 
         held: offset -> CRC of what it has, from `first` on.
         """
+        # A second unclean election may go back to a history whose first records are deleted.
+        unknown = first - len(self.committed)
+        self.committed += [Committed(0, 0, 0, "", None, False)] * unknown
         same = first
         while same < len(self.committed) and held.get(same) == self.committed[same].crc:
             same += 1
