@@ -135,7 +135,7 @@ async def test_a_topic_is_compacted(wire: Wire, http: aiohttp.ClientSession) -> 
     assert (await page(http, "compacted"))["cleanup"] == "compact,delete"
     for value, code in (
         ("compact", ErrorCode.none),
-        ("compact,dust", ErrorCode.invalid_request),
+        ("compact,dust", ErrorCode.invalid_config),
         ("delete", ErrorCode.none),
     ):
         changed = setting("cleanup.policy", value)
