@@ -11,7 +11,7 @@ from docstore.streams.effects import HIGH_NOT_KNOWN, Deleted, Outcome, Problem, 
 from docstore.streams.events import DeletionAsked, FetchAsked, ProduceAsked
 from docstore.streams.record_deletion import ALL_COMMITTED
 from docstore.streams.records import Record, pack
-from docstore.streams.replica_set import ReplicaSet
+from docstore.streams.replica_set import ReplicaSet, partition_name
 from docstore.testing.simulation.world import World
 from docstore.wire.streams_messages import Produced
 from tests.sim.companion import Streamer
@@ -341,8 +341,10 @@ class Consumer:
     ) -> None:
         self._told.counters["fetched"] += 1
         name = self._incarnation(found)
+        if not found.batches and name != partition_name(self._link, found.incarnation):
+            return  # Of one that is no more.
         if not found.batches and name != self._bench.name_of(self._link):
-            return  # Of one that is no more, or of the next: there is nothing to tell them apart.
+            return  # The next one exists meanwhile.
         invariants = self._bench.invariants
         book = invariants.books[name]
         old = self._world.now - self._bench.shape.tombstone_s + STAMPED_EARLY_S
