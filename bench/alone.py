@@ -1,4 +1,4 @@
-"""What measurements have in common: options, exit code, and figures without a rival."""
+"""Measure docstore without a rival: options, exit code and figures."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ HIDDEN = ("requests", "errors", "documents")
 
 
 class Rows:
-    """What was measured, by the name of the row."""
+    """Results by the name of the row."""
 
     def __init__(self) -> None:
         self.figures: dict[str, Any] = {}

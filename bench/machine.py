@@ -51,7 +51,7 @@ def rival(program: str, package: str, *, alone: bool) -> str:
 
 
 class Places:
-    """Ports for members, and directories that nobody has had."""
+    """Free ports and new directories for members."""
 
     def __init__(self, scratch: Path, members: int) -> None:
         self._scratch, self._members = scratch, members

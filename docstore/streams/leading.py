@@ -103,7 +103,7 @@ class Leading:
     changing: tuple[Copy, ...] | None = None
     """Live replica set of an update whose fate is unknown; None when there is none."""
     is_promised: bool = False
-    """Whether our promise of this epoch is durable; before that, followers are told nothing."""
+    """Whether our promise of this epoch is durable; until then we send followers nothing."""
     is_online: bool = False
     """Whether the document names us as the leader."""
     probe: int = 0

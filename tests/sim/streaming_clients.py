@@ -342,7 +342,7 @@ class Consumer:
         self._told.counters["fetched"] += 1
         name = self._incarnation(found)
         if not found.batches and name != partition_name(self._link, found.incarnation):
-            return  # Of one that is no more.
+            return  # The answer is of a deleted incarnation.
         if not found.batches and name != self._bench.name_of(self._link):
             return  # The next one exists meanwhile.
         invariants = self._bench.invariants

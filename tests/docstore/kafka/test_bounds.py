@@ -122,7 +122,7 @@ async def test_all_connections_together_hold_a_bounded_number_of_bytes(
     await listener.serve()
     begun = (8 << 20).to_bytes(4, "big") + b"\0" * MEBIBYTE
     no_request = (10).to_bytes(4, "big") + b"\x7f" * 10
-    for _ in range(120):  # What waits behind a request that is refused is not held either.
+    for _ in range(120):  # Requests behind a refused one are freed, too.
         async with connected(port) as wrong:
             wrong.writer.write(no_request + (50_000).to_bytes(4, "big") + bytes(50_000))
             assert await wrong.is_closed()

@@ -136,7 +136,7 @@ def test_batches_are_compacted_and_their_producers_go_on(
     assert sorted(written) == list(range(len(written)))
     assert TOOLS["confluent"](bootstrap).consume(TOPIC) == read(group, TOPIC)
 
-    for node in group.nodes:  # What is known of producers then comes from the compacted logs.
+    for node in group.nodes:  # The new leaders read producer state from the compacted logs.
         group.kill(node)
     start_all(group)
     until(lambda: leader_of(group))

@@ -57,7 +57,7 @@ class Bounds(NamedTuple):
 
 
 class Watch:
-    """What is true of a topic's groups, and which figures were wrong."""
+    """True lag of a topic's groups, and the figures that differed from it."""
 
     def __init__(self, client: Client, session: aiohttp.ClientSession, topic: str) -> None:
         self.client, self._session, self.topic = client, session, topic
