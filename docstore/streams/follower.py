@@ -27,7 +27,9 @@ SEEK_INTERVAL_S = 0.05
 class LeaderState:
     """State of a leader, as its follower knows it."""
 
-    __slots__ = ("asked_at", "ballot", "ballots", "base", "heard_at", "leader", "unclean")
+    __slots__ = (
+        "asked_at", "ballot", "ballots", "base", "heard_at", "is_compared", "leader", "unclean",
+    )  # fmt: skip
 
     def __init__(self, leader: str, epoch: int, unclean: int, now: float) -> None:
         """unclean: epoch of the last unclean election."""
@@ -37,6 +39,8 @@ class LeaderState:
         self.base = 0
         self.ballots: Ballots = ()
         """Ballots of the leader's log, once this follower has joined."""
+        self.is_compared = False
+        """Whether our log was checked after the unclean election of this leader."""
         self.asked_at = NEVER
         self.heard_at = now
 
@@ -170,11 +174,11 @@ class FollowedPartitions:
         differs = (is_first and message.common > log.start) or message.common < log.start
         if differs and log.adopted != ballot:
             self._restart_at(log, message)
+        if may_lose and self._must_compare(log, message.common):
+            self._compare(log, message.common)
+            return False
         # If adopted before a restart, the log is already a prefix of the leader's.
         if log.adopted != ballot and message.common < log.end:
-            if message.common < log.high:
-                self._cut_committed(log, message.common)
-                return False
             core.counters["cut"] += 1
             log.cut(message.common)
             self._disk.cut(log)
@@ -183,16 +187,22 @@ class FollowedPartitions:
         core.counters["adopted"] += 1
         return True
 
-    def _cut_committed(self, log: PartitionLog, end: int) -> None:  # Tests replace this.
-        """Truncate committed records after an unclean election, once all headers are read.
+    def _must_compare(self, log: PartitionLog, common: int) -> bool:
+        if common < log.end:
+            return True
+        return log.high < log.end and not self.following[log.name].is_compared
+
+    def _compare(self, log: PartitionLog, end: int) -> None:  # Tests replace this.
+        """Truncate records after an unclean election, once all headers are read.
 
         Producer state below the cut is read again, as memory holds only the newest committed
-        batches. A log that compaction has changed below the cut begins anew: it may lack records
-        whose newer ones are truncated.
+        batches. A compacted log begins anew if it may lack a record whose newer one is truncated,
+        or never arrived: a rewritten batch above the high watermark is from a leader whose other
+        records this log has not got (rule RC13).
         """
-        cuts = log.cuts
+        following, cuts = self.following[log.name], log.cuts
 
-        def cut(found: PartitionResult) -> None:
+        def compare(found: PartitionResult) -> None:
             if not self._logs.holds(log) or log.cuts != cuts:
                 return
             if isinstance(found, CorruptPartition):
@@ -200,19 +210,22 @@ class FollowedPartitions:
                 self._disk.save(log)
                 self.seek(log)
                 return
+            following.is_compared = True
             stored = [each for each in found if isinstance(each, BatchHeader)]
             below = [each for each in (*stored, *(head for head, _ in log.tail)) if each.base < end]
-            if any(each.flags & SPARSE for each in below):
+            rewritten = [each.end for each in below if each.flags & SPARSE]
+            if rewritten and (end < log.high or max(rewritten) > log.high):
                 self._begin_anew(log)
                 return
-            self._core.counters["cut"] += 1
-            log.cut(end)
-            log.relearn_producers([each for each in stored if each.base < end])
-            self._disk.cut(log)
-            self._disk.save(log)
+            if end < log.end:
+                self._core.counters["cut"] += 1
+                log.cut(end)
+                log.relearn_producers([each for each in stored if each.base < end])
+                self._disk.cut(log)
+                self._disk.save(log)
             self.seek(log)
 
-        self._disk.read(Oldest(log.name, WHOLE), cut)
+        self._disk.read(Oldest(log.name, WHOLE), compare)
 
     def _restart_at(self, log: PartitionLog, message: Adopt) -> None:
         """Begin with an empty log at the first batch of the leader's, with its producer state."""
@@ -282,8 +295,6 @@ class FollowedPartitions:
             log.extend(news)
             self._disk.append(log, [raw for _, raw in news])
             self._take_terms(log, following)
-            if any(header.flags & SPARSE for header, _ in news):
-                self._disk.save(log)  # With a high watermark that is not below these batches.
             core.counters["followed"] += len(news)
         if log.adopted != following.ballot and log.end >= following.base:
             log.adopted = following.ballot
@@ -320,9 +331,13 @@ class FollowedPartitions:
         return news
 
     def _learn(self, log: PartitionLog, high: int, start: int) -> None:  # Tests replace this.
-        """Learn the leader's high watermark, and the start of its log."""
-        if log.high < min(high, log.end):
-            log.high = min(high, log.end)
+        """Learn the leader's log start, and its high watermark once all below it are here.
+
+        Until then the log may lack a record whose newer one has not arrived (rule RC13).
+        """
+        known = high if high <= log.end else min(start, log.end)
+        if log.high < known:
+            log.high = known
             self._disk.raised[log.name] = log
         start = min(start, log.high)
         if start > log.start:

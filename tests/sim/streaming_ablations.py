@@ -343,7 +343,7 @@ RULES: dict[str, Ablation] = {
     ),
     "outdated-replicas-go-on": Ablation("RC14", ((catchup, "flags_of", lambda raw: 0),), AWAY),
     "compacted-logs-are-cut": Ablation(
-        "RC13", ((FollowedPartitions, "_cut_committed", _cut_anyway),), UNCLEANLY
+        "RC13", ((FollowedPartitions, "_compare", _cut_anyway),), UNCLEANLY
     ),
     "appended-again-without-a-number": Ablation(
         "RN3", ((ClientProduces, "_lost", _ask_again),), PLAIN

@@ -1,11 +1,12 @@
 """Compaction by key at a few machines: what is removed, what stays, and what others must get."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from docstore.machines.events import Room
+from docstore.machines.events import Received, Room
 from docstore.model.streams_batch import (
     COUNTED,
     PURGED,
@@ -22,6 +23,7 @@ from docstore.streams.forms import records_of
 from docstore.streams.producer_state import REMEMBERED
 from docstore.streams.records import Record, pack, sparse
 from docstore.streams.topic import Topic
+from docstore.wire.streams_messages import Append
 from tests.docstore.streams.group import LINK, NAME, Group
 
 OFTEN = {"retention_s": 0.2, "step_interval_s": 0.0}
@@ -229,6 +231,54 @@ def test_a_compacted_log_begins_anew_after_an_unclean_election_that_would_cut_it
     # What it had removed for the sake of records that are lost is there again.
     assert group.log("a").end == group.log("b").end == 3
     assert view(group, "a") == view(group, "b") == {b"x": b"1", b"y": b"0"}
+
+
+@pytest.mark.parametrize(("arrived", "knows_high"), [(5, True), (5, False), (2, False)])
+def test_a_filled_log_begins_anew_if_a_newer_record_is_cut_or_never_came(
+    arrived: int, knows_high: bool
+) -> None:
+    group = compacted(tail_bytes=0, page_bytes=1, joined_bytes=1, unlinked_s=0.1)
+    group.crash("c")
+    group.run(1)
+    fill(group, [("x", "0"), ("y", "0"), ("z", "0")])
+    group.crash("b")
+    group.run(1)
+    fill(group, [("x", "1"), ("z", "1")])
+    group.run(2)
+    group.start("c")
+    group.run(2)
+    assert view(group, "c") == {b"x": b"1", b"y": b"0", b"z": b"1"}
+    assert header_of(group.raw_log("c")[0]).flags & SPARSE
+    group.crash("c")
+    group.crash("a")
+    disk = group.ledgers["c"]
+    disk._logs[NAME].keep(0, arrived)
+    if not knows_high:
+        disk._records[NAME] = replace(disk._records[NAME], high=0)
+    group.start("b")
+    group.govern("b")
+    group.run(1)
+    group.feed("b", CommandAsked(900, LINK, ("elect", True)))
+    group.run(3)
+    assert group.document.leader == "b"
+    group.start("c")
+    group.run(3)
+    assert view(group, "c") == view(group, "b") == {b"x": b"0", b"y": b"0", b"z": b"0"}
+
+
+def test_a_follower_shows_no_record_before_the_newer_ones_of_its_key_have_arrived() -> None:
+    group = compacted(joined_bytes=1, unlinked_s=0.1)
+    group.cut("a", "c")
+    group.run(0.5)
+    fill(group, [("x", "0"), ("y", "0"), ("x", "1"), ("z", "0")])
+    group.run(2)
+    first, *rest = group.raw_log("a")
+    assert header_of(first).flags & SPARSE
+    for part, high in (([first], 0), (rest, 4)):
+        end = group.log("c").end
+        append = (NAME, group.document.epoch, 0, end, group.log("a").high, 0, 0, part)
+        group.feed("c", Received("a", Append([append])))
+        assert group.log("c").high == high
 
 
 @pytest.mark.parametrize("keys_max", [1, 2, 3])
