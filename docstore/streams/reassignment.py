@@ -31,6 +31,7 @@ class Reassignment:
         """Partitions with a move under way or needed."""
         self._by_slot: dict[int, dict[str, ControlledPartition]] = {}
         self._asked_at: dict[str, float] = {}
+        """Link -> when the leader was last sent what a move under way needs of it."""
         self._group: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())
 
     def blocks(self, slot: int) -> bool:  # Tests replace this.
@@ -110,6 +111,9 @@ class Reassignment:
             after = self._begun(known)
         elif not self._is_filled(found):
             after = self._given_up(known)
+            if after is None and self._is_due(known):
+                # It adds the new replica to the live replica set; an earlier message may be lost.
+                self._controller.notify(known, found.leader)
         elif found.leader in found.leaving:
             self._make_way(known)
             return
@@ -199,7 +203,13 @@ class Reassignment:
         )
 
     def _make_way(self, known: ControlledPartition) -> None:
-        core = self._core
-        if core.now - self._asked_at.get(known.link, NEVER) >= 2 * core.config.transfers.yield_s:
-            self._asked_at[known.link] = core.now
-            core.post(known.found.leader, Yield, (known.name, known.found.epoch, ""))
+        if self._is_due(known):
+            self._core.post(known.found.leader, Yield, (known.name, known.found.epoch, ""))
+
+    def _is_due(self, known: ControlledPartition) -> bool:
+        """Say whether to send the leader a message again, as this move waits for it."""
+        now, pause_s = self._core.now, 2 * self._core.config.transfers.yield_s
+        if now - self._asked_at.get(known.link, NEVER) < pause_s:
+            return False
+        self._asked_at[known.link] = now
+        return True

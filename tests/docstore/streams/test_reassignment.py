@@ -3,7 +3,8 @@
 import pytest
 
 from docstore.streams.events import CommandAsked
-from tests.docstore.streams.group import LINK, NAME, Group, online
+from docstore.wire.streams_messages import Notice
+from tests.docstore.streams.group import LINK, NAME, TICK_S, Group, online
 
 
 def moved(group: Group, seconds: float = 3) -> None:
@@ -36,6 +37,27 @@ def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> Non
     assert found.leader in found.replicas
     assert group.values() == ["1"]
     assert group.produced(group.produce("2", at="d")).base == 1
+
+
+def test_a_leader_that_missed_two_moves_is_sent_the_second_again() -> None:
+    group = online("abcd", "abc", controller="b", least=2)
+
+    def drops(sender: str, to: str, message: object) -> bool:
+        is_ours = sender == "b" and type(message) is Notice and "d" in dict(group.document.lrs)
+        return is_ours and (to == "a" or (to == "c" and not group.document.adding))
+
+    group.drops = drops
+    group.feed("b", CommandAsked(900, LINK, ("place", tuple("abd"))))
+    while group.document.replicas != ("a", "b", "d"):
+        group.run(TICK_S)
+        assert group.now < 20
+    # The replica that has just left is to come back: the leader misses both.
+    group.feed("b", CommandAsked(901, LINK, ("place", tuple("abc"))))
+    group.run(1)
+    assert (group.document.adding, group.document.leaving) == (("c",), ("d",))
+    group.drops = lambda sender, to, message: False
+    group.run(3)
+    assert group.document.replicas == ("a", "b", "c")
 
 
 def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
