@@ -1,6 +1,5 @@
 """What a simulation remembers of a partition beside the machines: all that ever was in any log."""
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -60,25 +59,35 @@ class Book:
     shown: tuple[int, int] = (0, 0)
     """(epoch, high watermark) of the answer with the greatest one."""
 
-    def lose(self, first: int, held: Mapping[int, int]) -> None:
+    def lose(self, first: int, kept: int, held: Mapping[int, int]) -> int:
         """Forget what was committed and a leader has not, which was elected though it lacks it.
 
-        held: offset -> CRC of what it has, from `first` on.
+        kept: end of the history that both have from `first` on. held: offset -> CRC of the batch
+        that the leader has there: it lacks some below `kept` if it was being filled from a log
+        that was compacted. Returns the least offset of those that are lost.
         """
         # A second unclean election may go back to a history whose first records are deleted.
         unknown = first - len(self.committed)
         self.committed += [Committed(0, 0, 0, "", None, False)] * unknown
-        same = first
-        while same < len(self.committed) and held.get(same) == self.committed[same].crc:
-            same += 1
-        for offset, each in enumerate(self.committed[same:], same):
+        lost = [
+            offset
+            for offset, each in enumerate(self.committed[first:], first)
+            if offset >= kept or held.get(offset) != each.crc
+        ]
+        for offset in lost:
+            each = self.committed[offset]
             self.note_lost(offset, each.crc, each.uid)
             self.places.pop(each.uid, None)
-        del self.committed[same:]
-        for places in self.by_key.values():
-            del places[bisect_left(places, same) :]
+            if offset in self.by_key[each.key]:
+                self.by_key[each.key].remove(offset)
+        del self.committed[max(first, kept) :]
         self.sequences.clear()
         self.reckoned = self.unclean
+        return min(lost, default=len(self.committed))
+
+    def is_lost(self, uid: str) -> bool:
+        """Say whether an unclean election has lost a record, and it was not appended again."""
+        return uid in self.lost_values and uid not in self.places
 
     def note_lost(self, offset: int, crc: int, uid: str) -> None:
         """A record was committed in a history that an unclean election has ended."""

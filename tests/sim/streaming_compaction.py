@@ -1,7 +1,8 @@
 """What compaction may remove from a log, and what readers of any replica must still see (RI23)."""
 
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from docstore.model.streams_batch import SPARSE, BatchHeader
 from docstore.streams.forms import records_of
@@ -30,6 +31,8 @@ def may_lack(book: Book, offset: int, high: int, old_before: float) -> bool:
     each = book.committed[offset]
     if each.key is None:
         return False
+    if book.is_lost(each.uid):
+        return True
     places = book.by_key[each.key]
     later = bisect_right(places, offset)
     if later < len(places) and places[later] < high:
@@ -56,18 +59,33 @@ def check_replaced(
             raise Violation(f"RI23: compaction of {name} removes {offset}, which is the newest")
 
 
-def held_of(
-    book: Book, header: BatchHeader, raw: bytes, crc: int, *, high: int, old: float
-) -> Iterator[tuple[int, int]]:
-    """Yield (offset, CRC of the batch as it was appended) of what a batch holds, or may lack."""
-    if not header.flags & SPARSE:
-        yield from ((offset, crc) for offset in range(header.base, header.end))
-        return
-    kept = {offset for offset, _ in records_of(header, raw)}
-    for offset in range(header.base, header.end):
-        known = book.contents.get((header.epoch, offset))
-        if known is not None and (offset in kept or may_lack(book, offset, high, old)):
-            yield offset, known[1]
+def held_by(book: Book, batches: Sequence[tuple[BatchHeader, bytes]], old: float) -> dict[int, int]:
+    """Return offset -> CRC of the batch as it was appended, of what a log holds or may lack.
+
+    A log may lack a record whose newer one it holds, above its own high watermark as well: another
+    replica has compacted the batch, and a restart makes the high watermark older.
+    """
+    held: dict[int, int] = {}
+    for header, raw in reversed(batches):
+        if not header.flags & SPARSE:
+            held.update(dict.fromkeys(range(header.base, header.end), zlib.crc32(raw)))
+            continue
+        kept = {offset for offset, _ in records_of(header, raw)}
+        for offset in reversed(range(header.base, header.end)):
+            known = book.contents.get((header.epoch, offset))
+            if known is not None and (offset in kept or _lacks_rightly(book, offset, held, old)):
+                held[offset] = known[1]
+    return held
+
+
+def _lacks_rightly(book: Book, offset: int, held: Mapping[int, int], old: float) -> bool:
+    if may_lack(book, offset, 0, old):
+        return True  # An old tombstone, or lost.
+    if offset >= len(book.committed) or book.committed[offset].key is None:
+        return False
+    places = book.by_key[book.committed[offset].key]
+    newer = places[bisect_right(places, offset) :]
+    return any(held.get(place) == book.committed[place].crc for place in newer)
 
 
 def view_of(pairs: Iterator[tuple[int, Record]]) -> dict[bytes | None, str]:

@@ -154,6 +154,8 @@ class StreamNemesis(Nemesis):
     def _replace(self, name: str, older: PartitionLedger | None) -> None:
         self._taken.discard(name)
         streamer = self._ground.streamers[name]
+        if streamer.node.up:
+            return  # It joined the group again meanwhile, with an empty disk.
         if self._is_spare(name):
             self._ground.invariants.checked["disks taken"] += 1
             self._lose(name)
