@@ -11,6 +11,7 @@ from docstore.cli.terminal import (
     DEFAULT_URLS,
     AlwaysJson,
     AsJson,
+    JsonOfRun,
     Ttl,
     Urls,
     documents_of,
@@ -48,6 +49,7 @@ def run_elected(
         str, typer.Option(help="Value that observers see while it leads: JSON, or a text.")
     ] = "",
     url: Urls = DEFAULT_URLS,
+    as_json: JsonOfRun = False,
 ) -> None:
     """Wait until this process leads, then run a command for as long as it leads.
 
@@ -60,7 +62,7 @@ def run_elected(
 
         async with client.election(name, candidate=candidate, ttl_s=ttl) as elected:
             await elected.campaign(_json(value))
-            return await run(elected, command)
+            return await run(elected, command, as_json=as_json)
 
     raise typer.Exit(talk(url, work))
 

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 from docstore.cli.completing import names
 from docstore.cli.election import Command, Now, list_queues, show_queue
-from docstore.cli.terminal import DEFAULT_URLS, AsJson, Ttl, Urls, a_number, talk, tell
+from docstore.cli.terminal import DEFAULT_URLS, AsJson, JsonOfRun, Ttl, Urls, a_number, talk, tell
 
 if TYPE_CHECKING:
     from docstore.client import Client
@@ -58,6 +58,7 @@ def run_locked(
         ),
     ] = None,
     url: Urls = DEFAULT_URLS,
+    as_json: JsonOfRun = False,
 ) -> None:
     """Wait for a lock, run a command while holding it, then release it (`run` may be left out)."""
     if is_tried and timeout is not None:
@@ -70,9 +71,9 @@ def run_locked(
         code = None
         try:
             async with client.lock(name, ttl_s=ttl, wait_s=0 if is_tried else timeout) as held:
-                code = await run(held, command)
+                code = await run(held, command, as_json=as_json)
         except TimeoutError:
-            await _tell_holder(client, name)
+            await _tell_holder(client, name, as_json=as_json)
             code = NOT_FREE
         except Lost:
             if code is None:
@@ -82,10 +83,14 @@ def run_locked(
     raise typer.Exit(talk(url, work))
 
 
-async def _tell_holder(client: "Client", name: str) -> None:
+async def _tell_holder(client: "Client", name: str, *, as_json: bool) -> None:
+    from docstore.cli.running import tell_json
     from docstore.cli.turns import read
 
     holder = (await read(client, "locks", name))["holder"]
+    if as_json:
+        tell_json({"holder": holder and holder["candidate"], "exit": NOT_FREE})
+        return
     held = f"{holder['candidate']} holds it" if holder else "it is not free"
     sys.stderr.write(
         f"docstore: the lock {name} was not obtained: {held}; wait longer (--timeout), or see"

@@ -19,6 +19,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from docstore.client.elections import Candidacy
 
@@ -33,14 +36,31 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 IS_LINUX = sys.platform == "linux"
 
 
-async def run(turn: Candidacy, words: Sequence[str]) -> int:
-    """Return the exit code of a command, once it and all processes that it started have ended."""
-    environment = os.environ | {"DOCSTORE_FENCE": turn.fence()}
+async def run(turn: Candidacy, words: Sequence[str], *, as_json: bool) -> int:
+    """Return the exit code of a command, once it and all processes that it started have ended.
+
+    as_json: print `candidate`, `fence`, `lost` and `exit` on standard error at the end.
+    """
+    fence = turn.fence()
+    code, has_lost = await _run(turn, words, fence)
+    if as_json:
+        tell_json({"candidate": turn.candidate, "fence": fence, "lost": has_lost, "exit": code})
+    return code
+
+
+def tell_json(page: dict[str, Any]) -> None:
+    """Print an object on standard error, since standard output belongs to the command."""
+    sys.stderr.write(orjson.dumps(page).decode() + "\n")
+
+
+async def _run(turn: Candidacy, words: Sequence[str], fence: str) -> tuple[int, bool]:
+    """Return (exit code, whether the lock or leadership was lost before the command ended)."""
+    environment = os.environ | {"DOCSTORE_FENCE": fence}
     try:
         command = Command(words, environment)
     except OSError as error:
         sys.stderr.write(f"docstore: {words[0]}: {error.strerror}\n")
-        return NOT_STARTED
+        return NOT_STARTED, False
     lost = asyncio.create_task(turn.lost())
     try:
         await asyncio.wait({command.ended, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -52,8 +72,8 @@ async def run(turn: Candidacy, words: Sequence[str]) -> int:
         await command.end(turn)
     code = command.ended.result()
     if has_lost and code == 0:
-        return 1
-    return code if code >= 0 else 128 - code
+        return 1, True
+    return code if code >= 0 else 128 - code, has_lost
 
 
 class Command:

@@ -20,7 +20,7 @@ EXIT_BAD_CONFIG = 2
 
 def serve(arguments: Sequence[str]) -> int:
     """Run one or more nodes until they stop; return the exit code of the process."""
-    if "--log=json" in arguments or os.environ.get("DOCSTORE_LOG") == "json":
+    if {"--log=json", "--json"} & set(arguments) or os.environ.get("DOCSTORE_LOG") == "json":
         logs.set_up("json")  # The settings may be wrong, and that line is JSON too.
     try:
         settings, processes = read_settings(arguments)

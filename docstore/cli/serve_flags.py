@@ -112,6 +112,9 @@ def parser() -> argparse.ArgumentParser:
         "--processes", type=int, metavar="N",
         help="run N nodes, one process each: ids NODE_ID-0 to N-1, ports three apart",
     )  # fmt: skip
+    flags.add_argument(
+        "--json", dest="log", action="store_const", const="json", help="the same as --log json"
+    )
     for key in KEYS:
         flag = "--" + key.replace("_", "-")
         if key in SWITCHES:

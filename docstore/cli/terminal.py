@@ -67,6 +67,10 @@ Ttl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Print JSON, as without the option.")]
 """So that a script may give `--json` to any command."""
+JsonOfRun = Annotated[
+    bool,
+    typer.Option("--json", help="Print how it ended as JSON on standard error, as the last line."),
+]
 CACERT = "DOCSTORE_CACERT"
 WIDTH = 1_000
 READS_AT_ONCE = 50

@@ -35,6 +35,7 @@ Master = Annotated[str, typer.Option(help="Spark's master.")]
 JobId = Annotated[str, typer.Option(help="A run that is repeated with the same id does no harm.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing.")]
 AsOf = Annotated[str, typer.Option(help="latest, a time, a snapshot's name, or a cut's token.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as without the option.")]
 URL, LOCAL = "http://127.0.0.1:8001", "local[2]"
 
 
@@ -97,6 +98,7 @@ def import_(
     bad_lines: Annotated[str, typer.Option(help="Malformed rows: fail, skip or deadletter.")]
     = "fail",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Import files into a factory. Versions begin anew, those of an export too."""
     _run(
@@ -111,7 +113,7 @@ def export(
     to: Annotated[str, typer.Option(help="A directory that does not exist yet.")],
     where: Annotated[str, typer.Option(help="A condition on the documents.")] = "",
     as_of: AsOf = "latest", url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
-    dry_run: DryRun = False,
+    dry_run: DryRun = False, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Export a factory's snapshot as Parquet, with a manifest."""
     _run(
@@ -126,6 +128,7 @@ def restore(
     feed_url: Annotated[str, typer.Option(help="The exported group, to read its feed.")] = "",
     until: Annotated[str, typer.Option(help="The moment, with --feed-url.")] = "",
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Restore a factory to a moment, by value. Versions and epochs begin anew."""
     _run(
@@ -138,6 +141,7 @@ def restore(
 def audit(
     path: Factory,
     as_of: AsOf = "latest", url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Compare all copies of all documents, and name those that differ."""
     _run("auditing:audit", url, master, job_id, path=path, as_of=as_of)
@@ -147,13 +151,16 @@ def audit(
 def compact(
     older_than: Annotated[str, typer.Option(help="Age since replacement: 7d, 12h, 30m, 90s.")],
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Delete old versions, on all nodes."""
     _run("compacting:compact", url, master, job_id, dry_run, older_than=older_than)
 
 
 @app.command()
-def balance(url: Url = URL, master: Master = LOCAL, job_id: JobId = "") -> None:
+def balance(
+    url: Url = URL, master: Master = LOCAL, job_id: JobId = "", as_json: AsJson = False
+) -> None:
     """Show how evenly owners and rows are spread."""
     _run("balancing:balance", url, master, job_id)
 
@@ -170,6 +177,7 @@ def matview(
     seconds: Annotated[float, typer.Option(help="Seconds to follow; 0 for one run.")] = 0.0,
     check: Annotated[bool, typer.Option(help="Compare with a batch at the same cut.")] = False,
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "matview", dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Keep sums over a factory up to date, by its change feed."""
     _run(
@@ -182,7 +190,7 @@ def matview(
 def histcheck(
     log: Annotated[str, typer.Argument(help="Operations of clients, NDJSON.")],
     path: Annotated[str, typer.Option(help="A factory that must have the versions.")] = "",
-    url: Url = URL, master: Master = LOCAL, job_id: JobId = "",
+    url: Url = URL, master: Master = LOCAL, job_id: JobId = "", as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Check that the operations of clients are linearizable."""
     _run("checking:histcheck", url, master, job_id, log=log, path=path)
@@ -195,6 +203,7 @@ def migrate(
     into: Annotated[str, typer.Option(help="Its path there, if it differs.")] = "",
     lag: Annotated[int, typer.Option(help="Changes that may be left at the end.")] = 100,
     url: Url = URL, master: Master = LOCAL, job_id: JobId = "", dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Copy a factory to another group, while clients write to it."""
     _run("migrating:migrate", url, master, job_id, dry_run, path=path, to=to, into=into, lag=lag)
@@ -204,6 +213,7 @@ def migrate(
 def finish(
     job_id: Annotated[str, typer.Argument(help="A job whose document says COMMITTING.")],
     url: Url = URL,
+    as_json: AsJson = False,
 ) -> None:
     """Finish the commit of a job whose driver died."""
     try:

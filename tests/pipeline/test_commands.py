@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from docstore.client.local import LocalCluster
 from docstore.pipeline.__main__ import app
@@ -45,6 +46,11 @@ def refused(capfd: Captured, *asked: str) -> str:
 def any_of(count: int) -> str:
     """Return a condition of so many alternatives."""
     return " or ".join(f"n={n}" for n in range(count))
+
+
+def test_every_command_takes_json() -> None:
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        assert command.hidden or any("--json" in each.opts for each in command.params), name
 
 
 @pytest.fixture

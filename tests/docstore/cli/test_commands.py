@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from docstore import __version__
 from docstore.cli.app import app
 from docstore.cli.examples import EXAMPLES
+from docstore.cli.serve_flags import parser
 from docstore.cli.tables import print_table
 from docstore.client import LocalCluster
 from tests.fork_server import SERVER
@@ -35,7 +36,7 @@ NEEDED_BY_OTHERS = (
     " docstore.runtime.streams_driver rich"
 ).split()
 """What a read of one document has no use for, beside the parts of a node."""
-PRINT_WHAT_THEY_RUN_PRINTS = {"lock run", "election run", "serve", "spark"}
+PARSE_THEIR_OPTIONS = {"serve", "spark"}
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +164,8 @@ def test_every_command_prints_json_on_request() -> None:
         for name, command in commands(get_command(app))
         if not any("--json" in parameter.opts for parameter in command.params)
     }
-    assert without == PRINT_WHAT_THEY_RUN_PRINTS
+    assert without == PARSE_THEIR_OPTIONS
+    assert vars(parser().parse_args(["--json"]))["log"] == "json"
 
 
 def test_the_examples_of_the_help_are_commands() -> None:

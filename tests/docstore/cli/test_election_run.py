@@ -122,13 +122,20 @@ async def test_what_a_command_started_is_killed_before_its_lease_ends(url: str) 
 async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its_work(
     url: str,
 ) -> None:
-    process = running("lost", "trap 'exit 0' TERM; while :; do sleep 0.02; done", url, ttl=2)
+    process = running(
+        "lost", "trap 'exit 0' TERM; while :; do sleep 0.02; done", url,
+        *("election", "run", "--json"), ttl=2,
+    )  # fmt: skip
     async with Client([url]) as store:
         election = (await store.get("/core/elections/lost")).value
         await store.json("PATCH", election["holder"]["lease"], {"kind": "ExpireRequest"})
     _, errors = await asyncio.to_thread(process.communicate, timeout=30)
-    assert "has lost the lock or leadership" in errors
+    said, *_, page = errors.splitlines()
+    assert said.endswith("has lost the lock or leadership")
     assert process.returncode == 1
+    ended = json.loads(page)
+    assert ended.keys() == {"candidate", "fence", "lost", "exit"}
+    assert (ended["candidate"] in said, ended["lost"], ended["exit"]) == (True, True, 1)
 
 
 async def typed(url: str, *words: str) -> tuple[int, str, str]:
@@ -145,6 +152,8 @@ async def test_a_lock_that_is_held_is_not_waited_for_longer_than_asked(url: str)
             code, out, said = await typed(url, f"lock busy {limit} -- echo ran")
             assert (code, out, said.count("\n")) == (75, "", 1)
             assert "the lock busy was not obtained: ann holds it" in said
+            code, _, said = await typed(url, f"lock busy {limit} --json -- echo ran")
+            assert (code, json.loads(said)) == (75, {"holder": "ann", "exit": 75})
         assert "ann" in (await typed(url, "lock list"))[1]
         shown = json.loads((await typed(url, "lock show busy --json"))[1])
         assert (shown["holder"]["candidate"], shown["queue"]) == ("ann", [])
@@ -156,6 +165,9 @@ async def test_a_lock_that_is_held_is_not_waited_for_longer_than_asked(url: str)
 
 async def test_a_lock_may_be_called_as_a_command_is(url: str) -> None:
     assert await typed(url, "lock run list -- echo ran") == (0, "ran\n", "")
+    code, out, said = await typed(url, "lock run list --json -- printenv DOCSTORE_FENCE")
+    page = json.loads(said)
+    assert (code, out, page["lost"], page["exit"]) == (0, page["fence"] + "\n", False, 0)
     code, _, said = await typed(url, "lock list -- echo ran")
     assert (code, "docstore lock run list -- COMMAND" in said) == (2, True)
 
