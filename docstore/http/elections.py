@@ -105,6 +105,7 @@ class ElectionPages(FactoryPages):
 
     async def patch(self, request: RequestHead, link: str, body: bytes) -> Reply:
         """Answer a request to a queue."""
+        headers.accepted_media(request)  # Refused afterwards, the change would be made.
         service = self._service_of(link)
         raw = patch_in(request, body)
         asked = json.parse_object(raw)

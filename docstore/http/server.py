@@ -283,6 +283,8 @@ class HttpServer:
         assert pages is not None
         if op.checks_query and "?" in request.raw_path:
             check_parameters(request, op.parameters)
+        if request.method not in READS and op.is_in_json:
+            headers.accepted_media(request)  # Refused afterwards, the change would be made.
         if body is None:
             body = await self._receive(request) if op.receives else b""
         return await op.handler(self._pages[pages], request, at, body)

@@ -1,7 +1,7 @@
 """The form of an entry of the route table: a path, its permissions, and its operations."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
@@ -94,9 +94,21 @@ class Op:
     """Whether a parameter outside of `query` is refused before the handler is called."""
     receives: bool = True
     """Whether the handler gets the whole body; otherwise it reads the body itself."""
+    negotiates: bool = True
+    """Whether `Accept` chooses the media type of an answer in JSON; otherwise JSON is sent."""
     audited: bool | frozenset[str] = False
     """Whether the audit log has the operation, which does not need `admin`: or for which kinds of
     its body."""
+    is_in_json: bool = field(init=False)
+    """Whether a success is answered in JSON, or in another media type that `Accept` chooses."""
+
+    def __post_init__(self) -> None:
+        """Find out whether a success is answered in JSON."""
+        bodies = [
+            form for status, body in self.answers.items() if status < 300 for form in forms(body)
+        ]
+        is_in_json = self.negotiates and any(form.media == JSON_TYPE for form in bodies)
+        object.__setattr__(self, "is_in_json", is_in_json)
 
     @property
     def parameters(self) -> Sequence[str]:

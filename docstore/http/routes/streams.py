@@ -49,7 +49,7 @@ STREAMS: About = About(
         }, StreamPages),
         Route("/core/streams/{topic}/records", {
             "POST": Op("Append records, each to the partition of its key", {200: "Appended"}, WAYS,
-                       StreamPages.produce, query=("acks",),
+                       StreamPages.produce, query=("acks",), negotiates=False,
                        headers=("Docstore-Producer", *WAITS), receives=False,
                        tells="A request with a `Docstore-Producer` is for the path of a partition: "
                        "here it is 400."),
@@ -76,7 +76,7 @@ STREAMS: About = About(
                 checks_query=False,
             ),
             "POST": Op("Append records to this partition", {200: "Appended"}, WAYS,
-                       StreamPages.produce, query=("acks",), receives=False,
+                       StreamPages.produce, query=("acks",), negotiates=False, receives=False,
                        headers=("Docstore-Producer", *WAITS)),
         }, StreamPages),
         Route(f"{_PARTITIONS}/{{partition}}/records/{{offset}}", {

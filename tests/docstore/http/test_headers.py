@@ -8,6 +8,8 @@ import aiohttp
 import msgpack
 import pytest
 
+from docstore.http.methods import READS
+from docstore.http.routes.table import ROUTES
 from tests.docstore.http.conftest import BOTH_WAYS, Raw
 from tests.docstore.http.problem import problem_of
 
@@ -86,6 +88,33 @@ async def test_msgpack_goes_in_and_out(client: Client, factory: str) -> None:
     for accept in ("text/html", "application/json;q=0", "image/*"):
         async with client.get(link, headers={"Accept": accept}) as response:
             await problem_of(response, 406)
+
+
+async def test_a_change_whose_answer_is_not_accepted_is_not_made(
+    client: Client, factory: str
+) -> None:
+    headers = {"Accept": "text/html"}
+    link, name = f"{factory}/a", factory.strip("/")
+    _, before = await put(client, link, {"n": 1})
+    for method, path, body in (
+        ("PUT", link, {"n": 2}), ("PATCH", link, {"n": 2}), ("DELETE", link, None),
+        ("POST", factory, {"documentSelfLink": "b"}), ("PUT", f"{factory}/c", {"n": 1}),
+        ("POST", "/core/factories", {"path": f"{factory}x"}),
+    ):  # fmt: skip
+        async with client.request(method, path, json=body, headers=headers) as response:
+            await problem_of(response, 406)
+    for route in ROUTES:
+        path = re.sub(r"\{\w+\}", name, route.path)
+        for method, op in route.ops.items():
+            if method not in READS and route.pages and op.is_in_json and "staging" not in path:
+                async with client.request(method, path, json={}, headers=headers) as response:
+                    assert response.status == 406, (method, path, response.status)
+    async with client.get(factory) as response:
+        assert (await response.json())["documentLinks"] == [link]
+    async with client.get(link) as response:
+        assert await response.json() == before
+    async with client.get(f"{factory}x") as response:
+        assert response.status == 404
 
 
 async def test_links_with_other_characters(client: Client, factory: str) -> None:
