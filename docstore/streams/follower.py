@@ -205,6 +205,8 @@ class FollowedPartitions:
         def compare(found: PartitionResult) -> None:
             if not self._logs.holds(log) or log.cuts != cuts:
                 return
+            if self.following.get(log.name) is not following:
+                return  # A later leader may have another log.
             if isinstance(found, CorruptPartition):
                 log.full = False
                 self._disk.save(log)

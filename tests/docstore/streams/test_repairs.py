@@ -324,3 +324,29 @@ def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both
     [answer] = machine.step(QueriesAnswered([(look.token, found)]), group.now)
     assert isinstance(answer, Give)
     assert isinstance(answer.outcome, Problem)
+
+
+def test_a_follower_of_a_later_leader_is_not_truncated_as_an_earlier_one_asked() -> None:
+    group = online(least=2)
+    for value in ("0", "1", "2"):
+        group.produce(value)
+    group.run(0.2)
+    follower, log = group.machines["b"], group.log("b")
+    assert (log.high, log.end) == (3, 3)
+
+    def adopt(epoch: int, common: int) -> Adopt:
+        ballots = (*log.ballots, ((epoch, "c"), common + 1))
+        rest = (common, 0, common, epoch, ballots, b"", ())
+        return Adopt(NAME, epoch, log.copy, common, *rest)
+
+    # The second unclean election chose a replica that has all of this log.
+    [look] = [
+        each
+        for each in follower.step(Received("c", adopt(2, 1)), group.now)
+        if isinstance(each, Read)
+    ]
+    follower.step(Received("c", adopt(3, 3)), group.now)
+    assert log.joined == (3, "c")
+    found = group.ledgers["b"].answer(look.query)
+    follower.step(QueriesAnswered([(look.token, found)]), group.now)
+    assert log.end == 3
