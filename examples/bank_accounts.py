@@ -15,7 +15,7 @@ MOVES = 200
 
 
 class Accounts(Service):
-    """Deposits and withdrawals come as PATCH; nobody sets a balance."""
+    """Deposits and withdrawals come as PATCH; no request sets a balance."""
 
     path = "/accounts"
     kind = "bank:Account"

@@ -2,8 +2,8 @@
 
     python examples/both_sides_write.py
 
-Level 1 asks for no majority. What was written on both sides is kept on every replica: one branch
-is shown, the other is listed, until somebody who knows better puts them together.
+Level 1 asks for no majority. Every replica keeps what was written on both sides: it shows one
+branch and lists the other, until a client merges them.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ TOPIC, RECORDS = "flights", 300
 
 
 class Seen(Counter[int]):
-    """What has been read, by whom ever."""
+    """The records that any member has read, and how often each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Seen(Counter[int]):
 
 
 async def read(client: Client, name: str, seen: Seen, count: int = 0) -> None:
-    """Read so many records, or for ever."""
+    """Read `count` records; 0 for no end."""
     own = 0
     async with client.group("etl", [TOPIC], commit_s=1.0) as group:
         async for record in group:

@@ -18,7 +18,7 @@ ROWS = "SELECT floor(year / 10) * 10 AS decade, explode(genres) AS genre FROM do
 
 
 def made_up() -> list[dict[str, Any]]:
-    """Return films that nobody has seen."""
+    """Return invented films."""
     rng = random.Random(7)
     kinds = ("Drama", "Comedy", "Noir", "Western")
     return [

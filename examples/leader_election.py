@@ -21,7 +21,7 @@ async def by_election(name: str, *urls: str) -> AsyncIterator[int]:
     """Yield the fencing token once we lead. A leader that dies is followed after `ttl_s`."""
     async with Client(urls) as client, client.election("example", candidate=name, ttl_s=1) as mine:
         yield await mine.campaign()
-        await mine.lost()  # Whoever acts asks `mine.leads()` before each thing.
+        await mine.lost()  # Ask `mine.leads()` before each action.
 
 
 async def by_vote(name: str, directory: str, *ports: str) -> AsyncIterator[int]:
@@ -49,7 +49,7 @@ def free_ports(count: int) -> list[str]:
 
 
 def main(how: str, where: Sequence[str]) -> None:
-    """Start three, kill who leads, and see who goes on."""
+    """Start three members, kill the leader, and print its successor."""
     reading, writing = os.pipe()
     run = [sys.executable, __file__, "--member", how]
     processes = {name: subprocess.Popen([*run, name, *where], stdout=writing) for name in "abc"}

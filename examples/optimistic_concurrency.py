@@ -1,4 +1,4 @@
-"""Two writers, one document: the one who read an old version is told so. Nothing is lost."""
+"""Two writers, one document: the one that read an old version gets 412. Nothing is lost."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who publishes which prices: non-exclusive roles, shared by processes that come and go.
+"""Share the publishing of prices between processes that come and go, by non-exclusive roles.
 
 Run: python examples/prices.py. Each of 12 currency pairs always has a publisher, and for a moment
 two when one takes over from another: a price that is published twice does no harm.

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from docstore.client import Client, LocalCluster
 
-ORDERS, FRESH_S = 40, 600  # Whoever has overheard a call may send it again: later it is refused.
+ORDERS, FRESH_S = 40, 600  # A call that is older is refused: it may be a replay.
 
 
 class Receiver:
@@ -50,7 +50,7 @@ class Receiver:
 
 
 async def main(cluster: LocalCluster) -> None:
-    """Place orders while somebody is told of them."""
+    """Place orders while a webhook receives them."""
     secret = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
     receiver = Receiver(secret)
     runner = web.ServerRunner(web.Server(receiver.take))

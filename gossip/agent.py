@@ -273,7 +273,7 @@ class Agent:
         keyring, label = self._security.keyring, self._security.label
         if keyring is None:
             return self._config
-        from gossip.security.seal import Seal  # noqa: PLC0415 - 40 ms, for those only who encrypt.
+        from gossip.security.seal import Seal  # noqa: PLC0415 - takes 40 ms, needed only with keys.
 
         seal = Seal(keyring, label, me.uid, lambda: secrets.token_bytes(SESSION_BYTES))
         authenticator = SessionAuthenticator(seal, self._name, self._rng)

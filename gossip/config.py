@@ -88,8 +88,8 @@ class Config:
     """How long the accusation is sent to a dead member itself, so that it can refute at once."""
 
     forget_after_s: float = 86_400.0
-    """How long the dead and the left are remembered. While we remember, a stale rumour cannot
-    revive them, and after a partition we know whom to look for."""
+    """How long members that died or left are remembered. Until then a stale rumour cannot revive
+    them, and after a partition of the network we look for them."""
 
     sync_interval_s: float = 30.0
     """Time between two comparisons of tables with a random peer, stretched by

@@ -38,7 +38,7 @@ class NotRunning(GossipError):
 
 
 class AlreadyStarted(GossipError):
-    """An agent lives once: its uid stands for one life. Build a new one to start again."""
+    """The agent was started before. Each has a uid for one life: build a new one to start again."""
 
 
 class JoinFailed(GossipError):

@@ -175,7 +175,7 @@ class Transport:
     async def ask(
         self, to: Address, body: bytes, *, timeout_s: float
     ) -> tuple[bytes, Opened | None]:
-        """Send one body to `to`; return that of the answer, and who sealed it.
+        """Send one body to `to`; return that of the answer, and the member that sealed it.
 
         Raises ConnectionRefusedError if no process listens there, TimeoutError after
         `timeout_s`, EOFError if the stream ends early, and other OSErrors for all else. After

@@ -49,7 +49,7 @@ OF_STREAMS = frozenset(
         f"elections because {why}"
         for why in (
             "its candidate did not answer", "its leader damaged", "its leader is gone",
-            "its leader makes way", "its leader restarted", "somebody is back",
+            "its leader makes way", "its leader restarted", "a replica is back",
         )
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The file that says who may ask: TOML, read as a whole or refused in one line.
+"""The access file: which users may do what. TOML; a file with one fault is refused as a whole.
 
     [roles.editor]
     "/films" = "write"

@@ -22,7 +22,7 @@ from docstore.sessions.member import GroupMember
 
 HEADERS = {"Content-Type": "application/json"}
 LOOK_S = 1.0
-"""Longest sleep, because the clock of proofs may advance while that of the loop stands still."""
+"""Longest sleep: while the machine is suspended, the clock of proofs goes on, the loop's stops."""
 WAIT_S = 20
 ANSWER_S = 2.0
 JOIN_S = 5.0

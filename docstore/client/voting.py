@@ -145,7 +145,7 @@ class Voting(asyncio.DatagramProtocol):
             self._elector.recency = self._recency
 
     async def transfer(self, to: str = "") -> bool:
-        """Resign so that `to`, or the most recent follower, stands for election at once.
+        """Resign so that `to`, or the follower with the greatest recency, is a candidate at once.
 
         Returns False, and changes nothing, if this member does not lead or has no suitable
         follower.

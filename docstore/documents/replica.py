@@ -94,7 +94,7 @@ class Replica:
         self.trimmer = Trimmer(core)
         self.branch_expiry = BranchExpiry(core, self.documents)
         self.forgetter = Forgetter(core, self.documents.operations)
-        self.gateway = Gateway(core, self._serve, self.executor.who)
+        self.gateway = Gateway(core, self._serve, self.executor.executing_node)
 
     def step(self, event: events.Event, now: float) -> list[Effect]:
         """Handle `event` at `now` (monotonic seconds); return its effects in order."""

@@ -186,7 +186,7 @@ class OwnersView:
         return not term.is_writing and log.decided == log.end
 
     def executes(self, slot: int, level: int) -> str | None:
-        return self._executor.who(slot, level)
+        return self._executor.executing_node(slot, level)
 
     def is_behind(self, level: int) -> bool:
         """Say whether this node may lack versions of level 1 or 2: then it does not serve."""

@@ -54,7 +54,7 @@ class Cursor:
         raise Malformed(f"a number has more than {VARINT_BYTES_MAX} bytes")
 
     def claim(self, elements: int) -> int:
-        """Return the length of an array if so many elements can follow. Raises Malformed."""
+        """Return the length of an array. Raises Malformed if fewer bytes follow."""
         left = len(self._data) - self._at
         self._elements += max(0, elements)
         if elements > left or self._elements > ELEMENTS_MAX:

@@ -1,6 +1,6 @@
 """Calls the handlers of authors' services: measures them, and logs slow and failing ones.
 
-While a handler runs, the event loop stands still: this node sends no heartbeat and answers no
+While a handler runs, the event loop waits for it: this node sends no heartbeat and answers no
 request.
 """
 

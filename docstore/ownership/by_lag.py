@@ -2,8 +2,10 @@
 
 Seed: Fluvio, "Replica Election": live replica set (LRS), log end offset, high watermark. The fence
 is the epoch in the partition's document: each election adds one, by a conditional update, and a
-replica promises it durably before it reports its log (`ballot.py`). Here are the rules only: who is
-chosen, what is committed, who belongs to the LRS, and which state of a partition may follow which.
+replica promises it durably before it reports its log (`ballot.py`). Here are the rules only: which
+copy is elected, what is committed, which copies are in the LRS, and which state of a partition may
+follow which.
+
 The seed names nodes; we name *copies* (node, copy id), since a node that lost its data is no
 witness any more. In the seed a leader may count alone, and copies outside the LRS are never
 elected; we have `minInSync`, and an ELR of such copies, as in KIP-966.
@@ -216,7 +218,7 @@ def _why_not_live(
     if after["unclean"] != before["unclean"] and not is_unclean:
         return "an unclean election is marked by its own epoch, as its candidate is named"
     if is_elected and eligible and not is_unclean and not lrs <= eligible:
-        return "only who has all that is committed may be elected"
+        return "only a copy that has all committed records may be elected"
     if is_unclean and (len(lrs) > 1 or elr):
         return "the candidate of an unclean election begins alone"
     if not is_elected and not LED.issuperset(pair) and lrs != _copies(before, "lrs"):
@@ -224,7 +226,7 @@ def _why_not_live(
     if eligible and not lrs:
         return "the live replica set is never empty again"
     if not elr <= eligible or (len(lrs) >= after["minInSync"] and elr):
-        return "eligible is who was left in step while nothing could be committed"
+        return "only a copy that left in step, while nothing could be committed, is eligible"
     return ""
 
 

@@ -104,8 +104,8 @@ class Turns(NamedTuple):
         for each in (self.holder, *self.queue):
             if each is not None and each.is_same(candidate):
                 return each.number
-        who = (candidate.name, candidate.lease)
-        return next((number for *past, number in self.past if tuple(past) == who), 0)
+        key = (candidate.name, candidate.lease)
+        return next((number for *past, number in self.past if tuple(past) == key), 0)
 
 
 def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
@@ -222,10 +222,10 @@ def _late(candidate: Candidate) -> Refusal:
     return Refusal(detail, status=409, code="late")
 
 
-def _remembered(turns: Turns, who: Candidate, number: int) -> tuple[Past, ...]:
-    """Return the remembered candidates once `who` has left with this number."""
-    number = max(number, turns.seen(who))
+def _remembered(turns: Turns, left: Candidate, number: int) -> tuple[Past, ...]:
+    """Return the remembered candidates once `left` has left with this number."""
+    number = max(number, turns.seen(left))
     if not number:
         return turns.past
-    others = tuple(each for each in turns.past if each[:2] != who[:2])
-    return (*others, Past(who.name, who.lease, number))[-PAST_MAX:]
+    others = tuple(each for each in turns.past if each[:2] != left[:2])
+    return (*others, Past(left.name, left.lease, number))[-PAST_MAX:]

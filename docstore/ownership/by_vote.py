@@ -161,7 +161,7 @@ class Voter:
         self._followers[voter] = now
 
     def watch(self, now: float, is_quorum: IsQuorum) -> None:
-        """Step down if a majority was silent for so long that it may elect another leader."""
+        """Step down if no majority has answered for `patience_s`: it may elect another leader."""
         since = now - self._times.patience_s
         heard = {voter for voter, at in self._followers.items() if at >= since}
         if self.role is Role.LEADER and not is_quorum(heard | {self.me}):

@@ -9,9 +9,9 @@ from docstore.wire.sessions_messages import Calling, Reply
 
 @dataclass(slots=True)
 class Confirm:
-    """Ask a majority to confirm who owns the slots of these documents, one document of each slot.
+    """Ask a majority to confirm the owner of each slot; `links` has one document of each.
 
-    Answered by Confirmed, after that many seconds at the latest.
+    Answered by Confirmed, after `timeout_s` at the latest.
     """
 
     token: int

@@ -1,6 +1,6 @@
 """Leases at their owner: how long each lives, and how it ends.
 
-S1 who decides: the owner of the lease's slot, for one term; its table begins empty (`owned.py`).
+S1 decisions: by the owner of the lease's slot, for one term; its table begins empty (`owned.py`).
 S2 full again: a lease that is first seen under a term has its whole time from that moment. A
    change of owner lengthens leases and never shortens one.
 S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that

@@ -61,8 +61,8 @@ class Promoting:
             turns = turns_of(json.load(row.state))
         except (Refusal, DocstoreError):
             return None
-        everybody = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
-        return QueueState(row, turns, frozenset((each.name, each.lease) for each in everybody))
+        entries = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
+        return QueueState(row, turns, frozenset((each.name, each.lease) for each in entries))
 
     def entered(self, known: Known) -> None:
         """Do nothing: `changed`, which is called next, grants the grace in full."""

@@ -1,7 +1,7 @@
 """Reasons for a leader to defer new records: it may have been replaced, or it yields.
 
 A leader whose process stalled, or that does not hear a majority of the group, first asks its
-followers whether its epoch still stands (rule RC10), so that it appends no record that it cannot
+followers whether its epoch is the newest (rule RC10), so that it appends no record that it cannot
 commit. A leader that yields, to the preferred replica or because its node stops, waits until its
 followers have the whole log, so that the next leader lacks no record. A leader whose disk stores
 nothing resigns.
@@ -52,7 +52,7 @@ class Deferring:
         self._watch_disk()
 
     def ask_all(self) -> None:
-        """Ask the followers of every partition that we lead whether its epoch still stands."""
+        """Ask the followers of every partition that we lead whether its epoch is the newest."""
         core = self._core
         self._asked_at = core.now
         core.counters["probes"] += 1
@@ -61,7 +61,7 @@ class Deferring:
                 self.ask(leading)
 
     def ask(self, leading: Leading) -> None:
-        """Defer new records until the followers have confirmed that this epoch still stands."""
+        """Defer new records until the followers have confirmed that this epoch is the newest."""
         leading.last_probe = leading.probe = self._core.next_token()
         self._probing[leading.log.name] = leading
         self._ask(leading)

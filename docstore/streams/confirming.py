@@ -38,9 +38,10 @@ class EpochCheck:
         if answer.is_success and answer.row is not None:
             self._updates.learn(answer.row)  # Ends our lead, if the document says so.
             found = read_replica_set(answer.row.state)
-        stands = found is not None and (found.epoch, found.leader) == (leading.epoch, self._core.me)
+        own = (leading.epoch, self._core.me)
+        is_own = found is not None and (found.epoch, found.leader) == own
         pending.is_confirmed = True
-        if not stands or self._leads.get(leading.log.name) is not leading:
+        if not is_own or self._leads.get(leading.log.name) is not leading:
             self._purgatory.answer(pending, leading, "not-leader")
         elif not pending.is_answered:
             judge(leading, pending)

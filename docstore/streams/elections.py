@@ -249,7 +249,7 @@ class Elections:
             self._topics.read(known.name, partial(self._may_be_unclean, known))
         is_due = alive - known.alive or waited_s > self._core.config.elections.offline_retry_s
         if alive and (is_due or known.found.epoch == 0 or known.is_unclean):
-            self.elect(known, "somebody is back")
+            self.elect(known, "a replica is back")
 
     def _may_be_unclean(
         self, known: ControlledPartition, topic: Topic | None

@@ -107,7 +107,7 @@ class Leading:
     is_online: bool = False
     """Whether the document names us as the leader."""
     probe: int = 0
-    """Number of the open question to followers whether this epoch stands; 0 if none is open."""
+    """Number of the open question to followers whether this epoch is the newest; 0 if none."""
     last_probe: int = 0
     probed_at: float = NEVER
     yielding_to: str | None = None

@@ -22,7 +22,7 @@ class ElectionTimes:
     unfit_s: float = 10.0
     """Time after such a resignation during which the node is not elected again."""
     pause_s: float = 0.5
-    """Stall of its process after which a leader asks its followers whether its epoch stands."""
+    """Stall of its process after which a leader asks followers whether its epoch is the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@
 | accusation of an unknown member           | ignore                                           |
 
 A table read from a stream is weaker than a rumour: the peer did not accuse, it only repeats.
-So its dead become our suspects, who may still refute, and its suspects confirm nothing.
+So members that it calls dead become suspects here, and can refute; its suspects confirm nothing.
 
 Source: SWIM (2002), section 4.2; the guard of incarnations and the weak reading of tables are
 our own answers to faults seen in practice.

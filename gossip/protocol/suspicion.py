@@ -54,7 +54,7 @@ def suspicion_min_s(live_count: int, config: Config) -> float:  # Tests replace 
 
 @dataclass(slots=True)
 class Suspicion:
-    """One running suspicion: of whom, by whom, and until when."""
+    """One running suspicion: the suspect, the members that report it, and its deadline."""
 
     name: str
     incarnation: int

@@ -75,7 +75,7 @@ class Executor:
         self.spreader.downstreams.stored(n)
         self._answer_copied()
 
-    def who(self, slot: int, level: int) -> str | None:
+    def executing_node(self, slot: int, level: int) -> str | None:
         """Return the node that executes operations that arrive here, None if there is none.
 
         At level 1 it is this node if it holds a replica and does not drain, else the first live
@@ -115,7 +115,7 @@ class Executor:
         patient = inflight.attempt <= ATTEMPTS_SENT_BACK or self.core.is_draining
         if inflight.operation.level == 1 or not patient:
             return False
-        return self.who(slot, inflight.operation.level) != self.core.me
+        return self.executing_node(slot, inflight.operation.level) != self.core.me
 
     def is_behind(self, level: int) -> bool:
         """Say whether other nodes may have versions that this node, just back, lacks.

@@ -99,13 +99,13 @@ class TakeOver:
         alive = {peer for peer in core.peers if core.is_alive(peer)}
         as_of = (core.ownership_changes, alive)
         if self._unclaimed_as_of != as_of:
-            nobody = (0, "")
+            no_claim = (0, "")
             claim_of = core.peers.claims.get
             self._unclaimed_as_of = as_of
             self._without_owner = [
                 log
                 for slot, log in core.logs.items()
-                if log.term is None and claim_of(slot, nobody)[1] not in alive
+                if log.term is None and claim_of(slot, no_claim)[1] not in alive
             ]
         return self._without_owner
 

@@ -1,6 +1,6 @@
 """Transfer of the register's leadership from a draining node to a voter that is up to date.
 
-The target stands at once, without a pre-vote, so no voter has to wait for its timeout.
+The target asks for votes at once, without a pre-vote, so no voter has to wait for its timeout.
 
 Source: leadership transfer (Ongaro's thesis, 3.10).
 """

@@ -119,7 +119,7 @@ function valuesOf(rows) {
     [name, input.type === "checkbox" ? input.checked : input.value]));
 }
 
-// The field whose name stands first in a message.
+// The field whose name comes first in a message.
 function named(message, rows) {
   const at = (words) => Math.min(...words.map((word) => {
     const found = message.search(new RegExp(`(?<![\\w$])${word.replace("$", "\\$")}(?!\\w)`));

@@ -79,7 +79,7 @@ export function line(text) {
   return told.slice(0, EXCERPT).replaceAll("{  }", "{}");
 }
 
-// A token as people read it: an escape stands only where it must.
+// A token as people read it: only what JSON must escape is escaped.
 export function spelled(token) {
   return token.includes("\\u") ? JSON.stringify(JSON.parse(token)) : token;
 }

@@ -1,4 +1,5 @@
-// Topics; and of one its partitions with their leaders and who lags, and its last records.
+// The list of topics. The page of one topic: its partitions with their leaders and the followers
+// that lag, and its last records.
 
 import { newRecord } from "/core/ui/declare.js";
 import { button, empty, facts, fill, h, table } from "/core/ui/dom.js";

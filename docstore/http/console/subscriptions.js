@@ -18,7 +18,7 @@ export async function subscriptions(place, route, signal) {
   fill(place, h("h1", {}, "Subscriptions"), shown);
   await refreshList(shown, signal, {
     path: "/core/subscriptions", word: "subscription", columns: COLUMNS,
-    nothing: empty("No receiver is told of changes yet. The operator must allow its host first. "
+    nothing: empty("No receiver gets changes yet. The operator must allow its host first. "
       + "Then:", h("p", {}, h("code", {}, COMMAND))),
   });
 }
@@ -40,6 +40,6 @@ function acts({ link, path, state, callback }) {
   const change = () => ask("PATCH", encoded(link), { body: JSON.stringify({ kind }) });
   return h("span", { class: "buttons" },
     action(title, of, [`${callback}: ${about}`], [title, change]),
-    action("Delete", of, [`${callback} is told of nothing any more, and its position is lost.`],
+    action("Delete", of, [`${callback} gets no more changes, and its position is lost.`],
       ["Delete", () => ask("DELETE", encoded(link))]));
 }

@@ -169,7 +169,7 @@ UTILITIES: Mapping[str, Utility] = {
                   headers=QUERYING),
     }),
     "explain": Utility(CorePages, {}, {
-        "GET": Op("Where it is and why, and who takes over next", {200: "Explanation"},
+        "GET": Op("Its slot, owner and replicas, and how they were chosen", {200: "Explanation"},
                   handler=CorePages.explain, headers=QUERYING),
     }),
     CONFLICTS: Utility(HistoryPages, {}, {

@@ -173,7 +173,7 @@ SCANS: About = About(
     "Whole factories at one cut, for jobs that read all of them.",
     (
         Route("/core/spark/plan", {
-            "GET": Op("A cut, and who has which slots", {200: "Plan"},
+            "GET": Op("A cut, and which node has which slots", {200: "Plan"},
                       query=("asOf", "path", "prefix"), headers=WAITS, handler=ScanPages.plan),
         }, ScanPages, Permissions(INSIDE)),
         Route("/core/spark/layout", {

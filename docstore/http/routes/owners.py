@@ -52,7 +52,7 @@ def _groups(
                        headers=KEYED, audited=True),
         }, GroupPages, DOCUMENTS),
         Route(one, {
-            "GET": Op("Its members, and who has which partition", {200: "Document", 304: ""},
+            "GET": Op("Its members, and the partitions of each", {200: "Document", 304: ""},
                       handler=GroupPages.get, query=shown, headers=SEEN),
             "PATCH": Op("Change its settings", {200: "Document"}, settings,
                         GroupPages.change, headers=("If-Match", *KEYED), audited=True),

@@ -6,7 +6,7 @@ two: keys=["documentSelfLink"], sequence_by="documentVersion", apply_as_deletes=
 
 import os
 
-import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
+import pyspark.sql.functions as F  # noqa: N812 - its usual name
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession, Window
 

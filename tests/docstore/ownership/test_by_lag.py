@@ -206,9 +206,9 @@ CANDIDATE_C: dict[str, Any] = {"candidate": "c", "lrs": [list(C)]}
         (state("Election"), state("CandidateFound", candidate="b"), ""),
         (state("Online"), state("Online", incarnation="j"), "keeps its incarnation"),
         # Who may be elected.
-        (state("Election"), state("CandidateFound", **CANDIDATE_C), "has all that is committed"),
+        (state("Election"), state("CandidateFound", **CANDIDATE_C), "has all committed records"),
         (state("Election", **FRESH), state("CandidateFound", **CANDIDATE_C), ""),
-        (state("Election"), state("CandidateFound", lrs=[["a", "2"]]), "all that is committed"),
+        (state("Election"), state("CandidateFound", lrs=[["a", "2"]]), "all committed records"),
         (state("Election", **ALONE), state("CandidateFound", lrs=[list(B)], candidate="b"), ""),
         # An unclean election.
         (state("Election"), state("CandidateFound", unclean=5, **CANDIDATE_C), ""),
@@ -223,11 +223,11 @@ CANDIDATE_C: dict[str, Any] = {"candidate": "c", "lrs": [list(C)]}
         # The live replica set.
         (state("Online"), state("Online", lrs=[list(A), list(B), list(C)]), ""),
         (state("OutOfStorage"), state("Online", lrs=[list(A)], elr=[list(B)]), ""),
-        (state("Online"), state("Online", lrs=[list(A)], elr=[list(C)]), "eligible is who"),
-        (state("Online"), state("Online", elr=[list(C)]), "eligible is who"),
+        (state("Online"), state("Online", lrs=[list(A)], elr=[list(C)]), "left in step"),
+        (state("Online"), state("Online", elr=[list(C)]), "left in step"),
         (state("Online", **ALONE), state("Online"), ""),
-        (state("Online", **ALONE), state("Online", elr=[list(B)]), "eligible is who"),
-        (state("Online", **ALONE), state("Online", **ALONE | {"minInSync": 1}), "eligible is who"),
+        (state("Online", **ALONE), state("Online", elr=[list(B)]), "left in step"),
+        (state("Online", **ALONE), state("Online", **ALONE | {"minInSync": 1}), "left in step"),
         (state("Online", **ALONE), state("Online", lrs=[list(A)], minInSync=1), ""),
         (state("Online"), state("Election", 6, lrs=[list(A)]), "the leader's to change"),
         (state("Offline"), state("Offline", lrs=[list(A)]), "the leader's to change"),
