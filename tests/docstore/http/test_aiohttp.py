@@ -1,8 +1,8 @@
-"""What the HTTP face knows of aiohttp's inside, which aiohttp promises to nobody.
+"""The private parts of aiohttp that the HTTP server relies on.
 
-`Reply` stands where a response of aiohttp's would, and `Connection` looks into its parser's
-queue. A failure here says what a version of aiohttp has changed: look at docstore/http/reply.py
-and connection.py before the bound in pyproject.toml is raised.
+`Reply` replaces a response of aiohttp's, and `Connection` reads its parser's queue. A failure
+here shows a change of aiohttp: check docstore/http/reply.py and connection.py before you raise
+the bound in pyproject.toml.
 """
 
 import ast
@@ -34,10 +34,10 @@ QUEUE = {
     "_loop", "_manager", "_messages", "_next_keepalive_close_time", "_parser",
     "_reading_paused", "_request_count", "_task_handler", "_upgraded", "_waiter",
 }  # fmt: skip
-"""What `Connection` reads or writes of its parser's queue, and of who waits for it."""
+"""Attributes of the parser's queue and its waiter that `Connection` reads or writes."""
 
 ASKED = {"keep_alive", "prepare", "write_eof"}
-"""All that aiohttp wants of a response once a handler has returned it."""
+"""All attributes that aiohttp reads of a response that a handler returned."""
 
 PIECES = (b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n", b"PUT / HTTP/1.1\r\nConte")
 """A head in two pieces, and the beginning of another one."""
@@ -66,7 +66,7 @@ PARAMETERS = {
     StreamWriter.drain: "",
     StreamWriter.write: "chunk drain",
 }
-"""What is overridden or called -> the parameters that we pass or take."""
+"""Overridden or called method -> the parameters that docstore passes or takes."""
 
 
 async def plain(request: web.BaseRequest) -> Reply:
@@ -106,7 +106,7 @@ async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
 
 
 def test_all_answers_have_the_name_of_a_node() -> None:
-    """By which clients tell it from another server (`docstore/model/recognising.py`)."""
+    """Clients recognise a node by it (`docstore/model/recognising.py`)."""
     pages = {path.name: path.read_text("utf-8") for path in (ROOT / "docstore/http").glob("*.py")}
     made = {name for name, text in pages.items() if "StreamResponse(" in text}
     assert made == {"reply.py"}

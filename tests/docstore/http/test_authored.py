@@ -1,4 +1,4 @@
-"""Services of authors over HTTP: what they say is what is told, and nothing else is allowed."""
+"""Services of authors over HTTP: each answer is the handler's, other methods are refused."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -64,7 +64,7 @@ AUTHORS = (Letters(), Notices(), Balances())
 
 
 async def nothing(declaration: object, timeout_s: float) -> None:
-    """Let any level be declared, and any declaration be in force."""
+    """Accept any declaration, and call it effective at once."""
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_failure_is_ours_and_says_nothing_of_itself(client: Client, lett
     async with client.patch(letter, json={"question": "why?"}) as response:
         problem = await problem_of(response, 500)
     assert problem["errorCode"] == "internal"
-    assert "answer" not in problem["detail"], "no name of the author's"
+    assert "answer" not in problem["detail"], "no member name of the author"
     async with client.get(letter) as response:
         assert (await response.json())["documentVersion"] == 0
 

@@ -1,4 +1,4 @@
-"""Campaigns that go beside their lease: sooner there, and with the same answers as behind it."""
+"""A campaign sent together with its lease's request gets the same answers as after it."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ SILENT = Answer(503, "no-owner", "nobody says")
 
 
 class Group(SingleNode):
-    """A group of one, with a lease and a lock that has been taken under it, and released."""
+    """One node, with a lease and a lock that was acquired under it and released."""
 
     async def begin(self) -> Campaigns:
         await self.change("PUT", LEASE, LeaseState(ttl_ms=1000).state())
@@ -38,7 +38,7 @@ class Group(SingleNode):
         assert (await self.submit(operation, 1)).is_success
 
     async def become(self, phase: LeasePhase) -> None:
-        """Let the lease go on as somebody else wants it."""
+        """Set the phase of the lease, as another client's request would."""
         await self.change(
             "PUT", LEASE, LeaseState(ttl_ms=1000, attached=(LINK,), phase=phase).state()
         )
@@ -93,11 +93,11 @@ async def test_under_a_lease_that_has_ended_it_leaves_nobody_behind_and_is_told_
     assert (group.turns.holder, group.turns.queue) == (None, ())
     version = group.histories[LINK][-1].version
     assert (await campaigns.run(campaign(), LEASE, 1)).status == 410
-    assert group.histories[LINK][-1].version == version  # The second one went behind.
+    assert group.histories[LINK][-1].version == version  # The second campaign waited for its lease.
 
 
 async def test_who_holds_under_a_lease_that_is_expiring_is_not_taken_out(group: Group) -> None:
-    """It may believe that it holds until the lease has ended."""
+    """The holder may believe that it holds until its lease has ended."""
     campaigns = await group.begin()
     assert (await campaigns.run(campaign(), LEASE, 1)).is_success
     await group.become(LeasePhase.EXPIRING)
@@ -160,7 +160,7 @@ def test_what_is_too_old_makes_room() -> None:
 
 
 def test_nothing_comes_into_a_queue_after_the_last_look_at_it() -> None:
-    """Beside its lease or behind it: what the argument rests on."""
+    """With these bounds the last sweep of an ended lease finds every candidate."""
     assert TIMEOUT_MS_MAX / 1000 == LATE_S_MAX
     assert SessionsConfig().passes_s[-1] > LATE_S_MAX
 
@@ -174,7 +174,7 @@ class Near(Group):
         await self.change("PUT", self.lease, lease.state())
 
     async def run(self) -> Answer:
-        """Campaign at a node that remembers nothing."""
+        """Campaign at a node that remembers no attached link."""
         asked = json.dump(ACQUIRE | {"lease": self.lease})
         operation = Operation(verb="PATCH", link=LINK, body=asked, media="handler")
         return await Campaigns(self).run(operation, self.lease, 1)

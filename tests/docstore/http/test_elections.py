@@ -1,4 +1,4 @@
-"""Requests at elections and locks: what is asked of the cluster, and what is refused."""
+"""Requests to elections and locks: their operations on the cluster, and their refusals."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,7 @@ async def put(node: SingleNode, link: str, state: Any) -> None:
 
 @pytest.fixture
 async def leases(node: SingleNode) -> None:
-    """Leases a, b, c that live, and one that has ended."""
+    """Create the live leases a, b and c, and one that has ended."""
     for name in "abc":
         await put(node, lease(name), LeaseState(ttl_ms=1000).state())
     await put(node, lease("ended"), LeaseState(ttl_ms=1000, phase=LeasePhase.ENDED).state())
@@ -129,7 +129,7 @@ async def test_it_is_not_deleted_while_somebody_holds_it_or_written_as_a_whole(
         assert response.status == 200
     status, page = await campaign(client, "b")
     assert (status, page["token"]) == (200, page["documentVersion"])
-    assert page["token"] > 3  # Versions go on over the deletion.
+    assert page["token"] > 3  # Versions continue after the deletion.
 
 
 async def meanwhile(
@@ -279,7 +279,7 @@ async def test_an_answer_that_is_unknown_stays_so(client: Client, node: SingleNo
 async def test_a_campaign_that_is_repeated_is_answered_with_how_it_stands_now(
     client: Client, node: SingleNode
 ) -> None:
-    """And not with how it stood when it came first: somebody may hold meanwhile."""
+    """The state at the first request is not returned: another candidate may hold by now."""
     for name in "ab":
         await campaign(client, name)
     first = node.histories[LINK][1]

@@ -1,4 +1,4 @@
-"""What a page in a browser may not do with a node, and that nobody else notices."""
+"""Requests of pages in browsers that a node refuses; other clients are served as before."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -173,7 +173,7 @@ PREFLIGHT = {
 
 @pytest.fixture
 async def shared(node: SingleNode, limits: Limits) -> AsyncIterator[Client]:
-    """A node whose operator allows the pages of one site."""
+    """Yield a client of a node whose operator allows the pages of one site."""
     server = HttpServer(node, limits, origins=[SHOP], access=Access(Authenticator(rules_of(RULES))))
     async with Client(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}") as client:
         yield client

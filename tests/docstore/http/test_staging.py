@@ -1,4 +1,4 @@
-"""Parts that wait on a node's disk: kept whole or not at all, done when asked, gone after a day."""
+"""Staged parts on a node's disk: stored whole, applied on request, deleted after a day."""
 
 import asyncio
 import json
@@ -35,9 +35,9 @@ def lines(path: str, count: int) -> bytes:
 
 
 async def keep(client: aiohttp.ClientSession, url: str, body: Any) -> int:
-    async with client.put(url, data=body, headers=NDJSON) as told:
-        await told.read()
-        return told.status
+    async with client.put(url, data=body, headers=NDJSON) as response:
+        await response.read()
+        return response.status
 
 
 def names_in(directory: Path) -> set[str]:
@@ -45,8 +45,8 @@ def names_in(directory: Path) -> set[str]:
 
 
 async def waiting(client: aiohttp.ClientSession) -> list[dict[str, Any]]:
-    async with client.get(PATH) as told:
-        found: list[dict[str, Any]] = (await told.json())["parts"]
+    async with client.get(PATH) as response:
+        found: list[dict[str, Any]] = (await response.json())["parts"]
         return found
 
 
@@ -58,19 +58,19 @@ async def test_a_part_waits_is_done_again_and_again_and_goes(
     assert await keep(client, url, lines(path, 2500)) == 201
     [part] = await waiting(client)
     assert (part["job"], part["part"]) == ("my/job", "part-1")
-    async with client.get(f"{path}/7") as told:
-        assert told.status == 404
+    async with client.get(f"{path}/7") as response:
+        assert response.status == 404
     for version in (0, 1):
-        async with client.post(url) as told:
-            answers = [json.loads(line) for line in (await told.read()).splitlines()]
+        async with client.post(url) as response:
+            answers = [json.loads(line) for line in (await response.read()).splitlines()]
         assert [each["version"] for each in answers] == [version] * 2500
         assert [each["link"] for each in answers] == [f"{path}/{n}" for n in range(2500)]
     for removed in (True, False):
-        async with client.delete(url) as told:
-            assert await told.json() == {"removed": removed}
+        async with client.delete(url) as response:
+            assert await response.json() == {"removed": removed}
     assert await waiting(client) == []
-    async with client.post(url) as told:
-        assert told.status == 404
+    async with client.post(url) as response:
+        assert response.status == 404
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ async def test_whatever_is_done_with_a_part_at_once_none_of_it_is_an_error_of_ou
         found = set()
         for _ in range(60):
             body = {"data": b"\n", "headers": NDJSON} if method == "PUT" else {}
-            async with client.request(method, path, **body) as told:  # type: ignore[arg-type]
-                await told.read()
-                found.add(told.status)
+            async with client.request(method, path, **body) as response:  # type: ignore[arg-type]
+                await response.read()
+                found.add(response.status)
         return found - allowed
 
     done = [again("PUT", url, {201}), again("POST", url, {200, 404}), again("GET", PATH, {200})]
@@ -132,8 +132,8 @@ async def test_what_documents_need_is_left_free(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(staging, "ROOM_BYTES", 1 << 60)
-    async with client.put(f"{PATH}/job/p", data=b"{}\n", headers=NDJSON) as told:
-        assert (told.status, (await told.json())["errorCode"]) == (503, "disk-full")
+    async with client.put(f"{PATH}/job/p", data=b"{}\n", headers=NDJSON) as response:
+        assert (response.status, (await response.json())["errorCode"]) == (503, "disk-full")
     assert names_in(tmp_path / "staging" / "job-job") == set()
 
 
@@ -144,27 +144,27 @@ async def test_what_nobody_asked_for_in_a_day_goes(
         assert await keep(client, f"{PATH}/job/{part}", b"") == 201
         long_ago = time.time() - KEPT_S - 60
         os.utime(tmp_path / "staging" / "job-job" / f"{part}.ndjson", (long_ago, long_ago))
-    async with client.post(f"{PATH}/job/asked") as told:
-        assert (told.status, await told.read()) == (200, b"")
+    async with client.post(f"{PATH}/job/asked") as response:
+        assert (response.status, await response.read()) == (200, b"")
     assert await keep(client, f"{PATH}/job/new", b"") == 201
     assert {each["part"] for each in await waiting(client)} == {"asked", "new"}
 
 
 async def test_other_methods_and_kinds_are_refused(client: aiohttp.ClientSession) -> None:
-    async with client.patch(f"{PATH}/job/p") as told:
-        assert told.status == 405
-    async with client.post(PATH) as told:
-        assert told.status == 405
+    async with client.patch(f"{PATH}/job/p") as response:
+        assert response.status == 405
+    async with client.post(PATH) as response:
+        assert response.status == 405
     async with client.put(
         f"{PATH}/job/p", data=b"a,b", headers={"Content-Type": "text/csv"}
-    ) as told:
-        assert told.status == 415
+    ) as response:
+        assert response.status == 415
     zipped = {**NDJSON, "Content-Encoding": "gzip"}
-    async with client.put(f"{PATH}/job/p", data=b"x", headers=zipped) as told:
-        assert told.status == 400
+    async with client.put(f"{PATH}/job/p", data=b"x", headers=zipped) as response:
+        assert response.status == 400
     for url in (PATH, f"{PATH}/job/p"):
-        async with client.options(url) as told:
-            assert (told.status, bool(told.headers["Allow"])) == (204, True)
+        async with client.options(url) as response:
+            assert (response.status, bool(response.headers["Allow"])) == (204, True)
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
@@ -174,5 +174,5 @@ async def test_headers_about_one_document_are_refused(
     body, url = lines(await declare(), 1), f"{PATH}/job/p"
     assert await keep(client, url, body) == 201
     said = NDJSON | {"Idempotency-Key": "k"}
-    async with client.request(method, url, data=body, headers=said) as told:
-        assert "a line has its key" in (await problem_of(told, 400))["detail"]
+    async with client.request(method, url, data=body, headers=said) as response:
+        assert "a line has its key" in (await problem_of(response, 400))["detail"]

@@ -1,4 +1,4 @@
-"""A server that asks who everybody is, with some factories and documents behind it."""
+"""A server that authenticates each user, with some factories and documents."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,7 +30,7 @@ GRANTS = {
     "producer": {"/core/streams/clicks": "write", "/core/producers": "write"},
     "topic-admin": {"/core/streams/clicks": "admin"},
 }
-"""Role -> what it is granted; its token is its name."""
+"""Role -> its grants; its token is its name."""
 FACTORIES = ("/tenant1", "/tenant1x", "/tenant2", "/tenant1/deep")
 DOCUMENTS = ("/tenant1/a", "/tenant1/b", "/tenant1x/a", "/tenant2/a", "/tenant1/deep/a")
 
@@ -62,7 +62,7 @@ async def base_url(node: SingleNode, access: Access, tmp_path: Path) -> AsyncIte
 
 
 class Asker:
-    """Sends requests as somebody, their targets as they are."""
+    """Sends requests as a user, their targets unchanged."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class Asker:
     async def ask(
         self, name: str, method: str, target: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, bytes, aiohttp.typedefs.LooseHeaders]:
-        """Return status, body and headers. name: of the role, "" for no token."""
+        """Return status, body and headers. name: the role, "" for no token."""
         sent = {key.replace("_", "-"): value for key, value in headers.items()}
         if name:
             sent["Authorization"] = f"Bearer {name}"

@@ -1,4 +1,4 @@
-"""The audit log: who changed what an administrator changes, and who was refused."""
+"""The audit log: administrative changes and refused requests, with their users."""
 
 import json
 import re
@@ -24,7 +24,7 @@ KINDS = {
     "PATCH /core/groups/x/offsets": "ResetRequest",
     "PATCH /core/groups/x/offsets/x/0": "ResetRequest",
 }
-"""Operation that is in the audit log for one kind of request only -> that kind."""
+"""Operation that the audit log has for one kind of request only -> that kind."""
 ALL_DAY = {
     *(f"{method} /core/{factory}/x" for method in ("PUT", "PATCH", "DELETE")
       for factory in ("snapshots", "spark/jobs", "spark/dead", "examples")),
@@ -124,7 +124,7 @@ async def test_a_flood_of_refusals_is_bounded_and_counted(asker: Asker, file: Pa
 async def test_each_operation_is_in_the_log_unless_clients_use_it_all_day(
     asker: Asker, file: Path
 ) -> None:
-    """Each is sent with a header that refuses it, or with the kind of request that matters."""
+    """Each request has a header that the node refuses, or the kind that the log has."""
     assert ALL_DAY | KINDS.keys() <= operations()
     for operation in sorted(operations()):
         method, path = operation.split()

@@ -1,4 +1,4 @@
-"""What a request names in its query, its body or its lines is asked about one by one."""
+"""Each path in a query, a body or a line of a request needs a grant of its own."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ async def test_a_line_that_is_not_granted_refuses_an_atomic_batch(
         declared = json.dumps({"path": path}).encode()
         assert (await asker.ask("operator", "POST", "/core/factories", declared))[0] == 201
     links = ["/tenant1/orders:/42", "/tenant1/orders:/42~1", "/tenant2/orders:/42~2"]
-    node.answers = [Answer(503, "no-owner")]  # As far as a batch that is granted comes.
+    node.answers = [Answer(503, "no-owner")]  # The answer to a batch whose lines are all granted.
     for count, role, expected in ((2, "tenant", 503), (3, "tenant", 403), (2, "one-document", 403)):
         body = b"\n".join(_line("PUT", link) for link in links[:count])
         status, content, _ = await asker.ask(
@@ -133,7 +133,7 @@ async def test_a_list_of_a_few_has_pages(asker: Asker, more: str) -> None:
         seen.append(page["documentLinks"])
         assert list(page.get("documents", {})) == (page["documentLinks"] if more else [])
         target = page.get("nextPageLink", "")
-    assert seen == [["/tenant1/a"], ["/tenant1/b"]]  # Of the third there is nothing.
+    assert seen == [["/tenant1/a"], ["/tenant1/b"]]  # The third one does not exist.
 
 
 async def test_who_may_read_some_may_not_count_all(asker: Asker) -> None:
@@ -148,7 +148,7 @@ async def test_who_may_read_nothing_there_finds_nothing(asker: Asker, target: st
 
 
 async def test_a_document_above_a_grant_stays_hidden(asker: Asker) -> None:
-    """A factory may be declared below a document: who may read there cannot read the document."""
+    """A grant below a document, where a factory may be declared, does not show the document."""
     await asker.ask("operator", "POST", "/core/factories", b'{"path": "/tenant2/a"}')
     await asker.ask("operator", "PUT", "/tenant1/a/x", b"{}")
     await asker.ask("operator", "POST", "/core/factories", b'{"path": "/tenant1/a"}')
@@ -203,7 +203,7 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
         assert (await asker.ask(role, "GET", f"/core/spark/plan?path={prefix}"))[0] in (400, 404)
         assert (await asker.ask(role, "GET", f"{prefix}?watch"))[0] in (400, 404)
         target = f"{prefix}/subscriptions"
-        made = 405 if prefix == "/core" else 404  # There they are, and none is made.
+        made = 405 if prefix == "/core" else 404  # This path has no POST.
         assert (await asker.ask(role, "POST", target, hook))[0] in (400, made)
 
 
@@ -223,7 +223,7 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
 async def test_who_may_read_all_of_a_path_may_have_it_told(
     asker: Asker, role: str, path: str, status: int, code: str
 ) -> None:
-    """No further than to the node's settings: this one calls nobody."""
+    """The request passes its grants, and this node's settings refuse each callback."""
     hook = b'{"callback": "https://hooks.example/"}'
     answered, content, _ = await asker.ask(role, "POST", f"{path}/subscriptions", hook)
     assert (answered, json.loads(content)["errorCode"]) == (status, code)
@@ -327,13 +327,13 @@ async def test_lines_that_come_after_a_token_is_gone_are_refused(
 async def test_the_interface_is_described_with_the_factories_that_one_may_read(
     asker: Asker,
 ) -> None:
-    told = {}
+    listed = {}
     for role in ("tenant-reader", "operator", "nobody"):
         status, content, _ = await asker.ask(role, "GET", "/core/openapi.json")
         paths = json.loads(content)["paths"] if status == 200 else {}
-        told[role] = {path for path in FACTORIES if path in paths}
+        listed[role] = {path for path in FACTORIES if path in paths}
         assert "/core/management" in paths
-    assert told == {
+    assert listed == {
         "tenant-reader": {"/tenant1", "/tenant1/deep"},
         "operator": set(FACTORIES),
         "nobody": set(),

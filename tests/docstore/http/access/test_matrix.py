@@ -1,4 +1,4 @@
-"""Who may do what, by hand: roles, methods and paths, and the same by lines and by lists."""
+"""A table, written by hand, of the roles that may use each method of each path."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ READ, WRITE, ADMIN, ANY, OPEN = 1, 2, 3, 0, -1
 READERS, WRITERS = ("GET", "HEAD", "OPTIONS"), ("PUT", "PATCH", "DELETE", "POST")
 ALL = READERS + WRITERS
 
-# Path -> where a level is needed; which one to read, and to change.
+# Path -> the path that needs a grant; the level to read, and to change.
 PATHS: dict[str, tuple[str, int, int]] = {
     "/tenant1/a": ("/tenant1/a", READ, WRITE),
     "/tenant1/b": ("/tenant1/b", READ, WRITE),
@@ -63,7 +63,7 @@ PATHS: dict[str, tuple[str, int, int]] = {
     "/": ("", ANY, ANY),
 }
 STREAMS = "/core/streams/"
-"""Below it, POST is of records."""
+"""Below it, POST appends records."""
 TRICKS = (
     "/tenant1/../tenant2/a", "/tenant1/%2e%2e/tenant2/a", "/tenant1/./a", "//tenant1/a",
     "/tenant1//a", "/tenant1%2fa", "/tenant1/a%2f..%2f..%2ftenant2%2fa", "/tenant1/%00",
@@ -73,7 +73,7 @@ TRICKS = (
 
 
 def has(role: str, level: int, path: str) -> bool:
-    """Say whether a role has a level somewhere: an oracle that shares no line with the product."""
+    """Say whether a role has a level at a path: an oracle that shares no line with the product."""
     for granted, name in GRANTS[role].items():
         segments = [part for part in granted.split("/") if part]
         if LEVELS[name] >= level and path.split("/")[1 : 1 + len(segments)] == segments:
@@ -82,7 +82,7 @@ def has(role: str, level: int, path: str) -> bool:
 
 
 QUICK = ("nobody", "one-document", "tenant", "operator")
-"""Of the roles, those that `make test` plays; `make thorough` plays the others."""
+"""The roles that `make test` plays; `make thorough` plays the others."""
 ROLES = [
     role if role in QUICK else pytest.param(role, marks=pytest.mark.thorough) for role in GRANTS
 ]
@@ -111,7 +111,7 @@ async def test_each_role_does_what_it_is_granted_and_nothing_else(asker: Asker, 
             is_refused = status in (401, 403, 404)
         if is_refused == is_expected(role, method, target) and not _is_gone(status, target):
             wrong.append((method, target, status))
-        if method in ("DELETE", "PUT"):  # Once more for whoever comes next.
+        if method in ("DELETE", "PUT"):  # For the next method.
             await _restore(asker)
     assert not wrong
 
@@ -151,7 +151,7 @@ async def test_allow_names_post_to_who_may_make_one_of_them(
 
 
 def _is_gone(status: int, target: str) -> bool:
-    """Say whether it is not there, for whoever may look: there is no such thing in this test."""
+    """Say whether an answer is 404 because this test has no such document."""
     never = ("/core/examples/x", "/core/snapshots/x", "/core/producers/p", "/core/leases/l",
              "/core/elections/e", "/core/locks/l", "/core/spark/", "/core/unheard/of",
              "/core/roles/r/members", "/core/groups/g", STREAMS)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What pages and numbers of slots tell of documents that their reader may not read."""
+"""Pages and numbers of slots show nothing of documents that their reader may not read."""
 
 import json
 from types import SimpleNamespace
@@ -71,8 +71,8 @@ async def test_pages_name_only_documents_that_their_reader_may_read(
     await asker.ask("operator", "POST", "/core/leases", json.dumps(lease).encode())
     for link in ("/tenant1/a", "/tenant2/a"):
         attached = json.dumps({"kind": "AttachRequest", "link": link}).encode()
-        status, told, _ = await asker.ask("operator", "PATCH", "/core/leases/l", attached)
-        assert status == 200, told
+        status, content, _ = await asker.ask("operator", "PATCH", "/core/leases/l", attached)
+        assert status == 200, content
     held = {"candidate": "c", "lease": "/tenant2/lease", "value": None}
     states = {
         "/core/locks/x": {"holder": held, "token": 1, "queue": [], "graceMs": 0},
@@ -142,7 +142,7 @@ async def test_a_candidate_is_withdrawn_by_who_may_write_its_lease(
 async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
     asker: Asker, node: SingleNode
 ) -> None:
-    some, other = (Positions(node.submit) for _ in range(2))  # Of two nodes of one group.
+    some, other = (Positions(node.submit) for _ in range(2))  # Two nodes of one group.
     few, many = (Cut("c1", tuple((1, n + slot) for slot in range(64))) for n in (3, 4_000))
     pack = await some.packing(1, reads_all=False)
     tokens = [pack(few), pack(few), pack(many)]

@@ -1,4 +1,4 @@
-"""Every route stands in the table of needs: who adds one and forgets it there finds it closed."""
+"""Every route is in the table of permissions, and a route that is not there is closed."""
 
 import re
 
@@ -14,7 +14,7 @@ from docstore.services.registry import Registry
 from tests.source import ROOT
 
 CLOSED = {"", "/core", "/mgmt", "/health"}
-"""Lines of what stands in no other line."""
+"""Lines for the paths that no other line covers."""
 
 
 def routes() -> set[str]:
@@ -23,14 +23,14 @@ def routes() -> set[str]:
     return paths | {each.options.path for each in Registry().services()}
 
 
-def told() -> set[str]:
-    """Return the paths of our own that the documentation names."""
+def documented() -> set[str]:
+    """Return the built-in paths that the documentation names."""
     text = (ROOT / "docs/http.md").read_text()
     found = re.findall(r"(/(?:core|health)/[a-z/-]+(?:\.json)?|/metrics)", text)
     return {each.rstrip("/") for each in found} - {"/core/lease"}
 
 
-@pytest.mark.parametrize("path", sorted(routes() | told()))
+@pytest.mark.parametrize("path", sorted(routes() | documented()))
 def test_each_route_is_in_the_table(path: str) -> None:
     assert permissions_at(path)[0] not in CLOSED, f"{path} needs a line in docstore/http/routes"
 

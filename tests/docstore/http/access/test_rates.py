@@ -1,4 +1,4 @@
-"""Who asks too often is told so, line by line as well, and others go on as if nothing was."""
+"""A user that sends requests too often gets 429, by lines as well; other users do not."""
 
 import json
 
@@ -17,7 +17,7 @@ WAYS = ({}, {"X-Request-Id": "a task"})
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What time it is, for the buckets."""
+    """Return the time that the buckets read, which a test may change."""
     now = [7.0]
     monkeypatch.setattr("docstore.http.access.time.monotonic", lambda: now[0])
     return now
@@ -56,7 +56,7 @@ async def test_an_atomic_batch_is_let_in_as_one_and_each_of_its_lines_counts(
 ) -> None:
     declared = b'{"path": "/tenant1/orders:"}'
     assert (await asker.ask("operator", "POST", "/core/factories", declared))[0] == 201
-    node.answers = [Answer(200, rows=[])]  # Of the only batch that comes as far.
+    node.answers = [Answer(200, rows=[])]  # The answer to the only batch that is admitted.
     lines = [{"link": f"/tenant1/orders:/k~{n}", "body": {}} for n in range(9)]
     body = "\n".join(map(json.dumps, lines)).encode()
 
@@ -65,7 +65,7 @@ async def test_an_atomic_batch_is_let_in_as_one_and_each_of_its_lines_counts(
         return (await asker.ask("tenant", "POST", path, body, Content_Type=LINES))[0]
 
     assert [await status(), await status()] == [200, 429]
-    clock[0] += 2.3  # Ten requests are those of three seconds and a third; of one they may come.
+    clock[0] += 2.3  # The batch cost ten requests, three and a third seconds' worth.
     assert (await asker.ask("tenant", "GET", "/tenant1/a"))[0] == 429
     clock[0] += 0.4
     assert (await asker.ask("tenant", "GET", "/tenant1/a"))[0] == 200

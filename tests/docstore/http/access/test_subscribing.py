@@ -1,4 +1,4 @@
-"""Who has how many subscriptions, and what becomes of a request that is made twice."""
+"""The limit of subscriptions for each user, and requests that are sent twice."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ async def subscribe(
 async def test_a_user_has_so_many(
     asker: Asker, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many others have: nobody takes all that the group has."""
+    """The limit counts the user's own: one user cannot take all that the group has."""
     monkeypatch.setattr(subscriptions, "OF_A_USER_MAX", 2)
     links = []
     for _ in range(2):
@@ -101,7 +101,7 @@ async def test_two_that_come_at_once_make_one(asker: Asker, receiver: Receiver) 
 
 
 async def test_a_key_needs_a_secret(asker: Asker, receiver: Receiver) -> None:
-    """One that was made would be lost with the answer."""
+    """A secret that the node made would be lost with the answer."""
     status, page = await subscribe(asker, "tenant", receiver, key="k1")
     assert (status, page["errorCode"]) == (400, "malformed")
     assert "secret" in page["detail"]

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a token, one thing is told; and the token itself nowhere."""
+"""Every fault of a token gets the same answer, and no answer or log shows the token."""
 
 import json
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ CANARY = "canary-8c1f0b"
 
 @pytest.fixture
 def lines() -> Iterator[LogCapture]:
-    """Log at debug, and give what is logged."""
+    """Log at debug; yield the captured lines."""
     captured = LogCapture()
     before = structlog.get_config()
     logs.set_level("debug")
@@ -96,19 +96,19 @@ def lines() -> Iterator[LogCapture]:
 
 
 async def test_a_token_is_said_nowhere(asker: Asker, node: SingleNode, lines: LogCapture) -> None:
-    told = []
+    answers = []
     for token in ("operator", CANARY, f"{web_token()}{CANARY}"):
         for target in TARGETS:
-            told.append(await asker.ask(token, "GET", target))
-            told.append(await asker.ask(token, "PUT", target, b"["))
+            answers.append(await asker.ask(token, "GET", target))
+            answers.append(await asker.ask(token, "PUT", target, b"["))
     node.fails = True
-    told.append(await asker.ask("operator", "GET", "/tenant1/a"))
+    answers.append(await asker.ask("operator", "GET", "/tenant1/a"))
     node.fails = False
-    told.append(await asker.ask("operator", "GET", "/metrics"))
-    told.append(await asker.ask("operator", "GET", "/core/management/trace"))
+    answers.append(await asker.ask("operator", "GET", "/metrics"))
+    answers.append(await asker.ask("operator", "GET", "/core/management/trace"))
     assert any(each["log_level"] == "debug" for each in lines.entries)
     assert any(each["log_level"] == "error" for each in lines.entries)
-    said = repr(told) + repr(lines.entries)
+    said = repr(answers) + repr(lines.entries)
     assert "Bearer o" not in said
     assert CANARY not in said
     assert web_token()[:20] not in said

@@ -1,4 +1,4 @@
-"""Who asks, and who else there is: pages for oneself, and for who runs the group."""
+"""The pages of users: each user sees its own, an administrator sees all."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tests of leases over HTTP ask of a node."""
+"""Requests to leases, for tests over HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ async def revoked(node: Session, lease: str) -> None:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]], timeout_s: float = 10.0) -> None:
-    """Return once it is so. Raises TimeoutError."""
+    """Return once a condition holds. Raises TimeoutError."""
     async with asyncio.timeout(timeout_s):
         while not await is_so():
             await asyncio.sleep(0.02)

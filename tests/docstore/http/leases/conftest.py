@@ -1,4 +1,4 @@
-"""Three nodes for the files of tests about leases over HTTP that leave them as they are."""
+"""Three nodes for the tests of leases over HTTP, which do not disturb them."""
 
 from collections.abc import AsyncIterator
 

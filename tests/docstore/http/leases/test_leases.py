@@ -1,4 +1,4 @@
-"""Leases over HTTP: what they are answered, and what is refused."""
+"""Leases over HTTP: their answers and refusals."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ async def test_a_lease_is_made_kept_alive_through_any_node_and_ended(
     status, page = await ask(other, "GET", lease)
     assert (status, page["state"], page["holder"]) == (200, "alive", "a test")
     assert 29_000 < page["remainingMs"] <= 30_000
-    assert page["documentVersion"] == 0  # Nothing was written for it.
+    assert page["documentVersion"] == 0  # A keep-alive writes no version.
     await revoked(node, lease)
     assert await kept_alive(node, lease) == (410, "lease-ended")
     assert await kept_alive(other, lease) == (410, "lease-ended")
@@ -185,7 +185,7 @@ async def test_an_ended_lease_takes_nothing_and_its_id_is_not_given_again(node: 
     assert await ask(node, "PATCH", lease, attach) == (410, "lease-ended")
     again = {"ttlMs": 30_000, "documentSelfLink": "once"}
     assert await ask(node, "POST", LEASES, again) == (409, "lease-ended")
-    await revoked(node, lease)  # Whoever asks twice is told the same.
+    await revoked(node, lease)  # A second revocation gets the same answer.
 
 
 async def test_the_same_id_again_is_the_same_lease_if_it_is_asked_for_alike(node: Session) -> None:

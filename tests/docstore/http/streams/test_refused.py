@@ -1,4 +1,4 @@
-"""What streams refuse over HTTP, and how they say so."""
+"""Requests to streams that are refused over HTTP, and their problems."""
 
 import asyncio
 import json
@@ -121,7 +121,7 @@ WRONG_RECORDS: dict[str, tuple[str, bytes, int, str]] = {
 
 @pytest.fixture(scope="module")
 def small() -> list[str]:
-    """The path of a topic that takes 2 KiB at once, once it was made."""
+    """Return a list for the path of a topic with batches of at most 2 KiB, empty until created."""
     return []
 
 
@@ -129,13 +129,13 @@ def small() -> list[str]:
 async def test_what_can_be_no_record_is_refused(node: Session, small: list[str], what: str) -> None:
     if not small:
         small.append(await created(node, batchBytesMax=2048))
-    media, body, status, told = WRONG_RECORDS[what]
+    media, body, status, detail = WRONG_RECORDS[what]
     async with node.post(
         f"{small[0]}/records", data=body, headers={"Content-Type": media}
     ) as response:
         problem = await problem_of(response, status)
     assert problem["outcome"] == "not_applied"
-    assert told in problem["detail"]
+    assert detail in problem["detail"]
 
 
 NUMBERED_WITHOUT_A_PARTITION: dict[str, Any] = {
