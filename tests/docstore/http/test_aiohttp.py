@@ -78,11 +78,11 @@ def plain_requests() -> FastPath:
 
 
 @pytest.mark.parametrize("called", PARAMETERS, ids=lambda called: called.__qualname__)
-def test_what_we_pass_is_taken(called: Any) -> None:
+def test_aiohttp_takes_the_parameters_that_docstore_passes(called: Any) -> None:
     assert set(PARAMETERS[called].split()) <= set(inspect.signature(called).parameters)
 
 
-def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
+def test_the_connection_uses_exactly_these_attributes_of_the_queue() -> None:
     tree = ast.parse((ROOT / "docstore/http/connection.py").read_text("utf-8"))
     (ours,) = (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == "Connection")
     seen = {n.attr for n in ast.walk(ours) if isinstance(n, ast.Attribute) and _is_self(n.value)}
@@ -90,7 +90,7 @@ def test_the_queue_is_named_here_as_the_connection_reads_it() -> None:
     assert private - set(Connection.__slots__) - vars(Connection).keys() == QUEUE
 
 
-def test_no_name_of_ours_is_one_of_aiohttp() -> None:
+def test_no_slot_of_the_connection_is_one_of_aiohttp() -> None:
     theirs = {name for base in RequestHandler.__mro__ for name in getattr(base, "__slots__", ())}
     assert set(dir(RequestHandler)) >= QUEUE
     assert not theirs & set(Connection.__slots__)
@@ -105,7 +105,7 @@ async def test_no_attribute_of_the_listener_is_one_of_aiohttp() -> None:
     assert not ours & set(dir(web.Server))
 
 
-def test_all_answers_have_the_name_of_a_node() -> None:
+def test_all_answers_name_the_server() -> None:
     """Clients recognise a node by it (`docstore/model/recognising.py`)."""
     pages = {path.name: path.read_text("utf-8") for path in (ROOT / "docstore/http").glob("*.py")}
     made = {name for name, text in pages.items() if "StreamResponse(" in text}
@@ -114,7 +114,7 @@ def test_all_answers_have_the_name_of_a_node() -> None:
     assert b"\r\nServer: docstore\r\n" in closing_bytes(Reply(200))
 
 
-async def test_a_reply_is_asked_for_nothing_else(
+async def test_aiohttp_reads_no_other_attribute_of_a_reply(
     aiohttp_raw_server: AiohttpRawServer, aiohttp_client: AiohttpClient
 ) -> None:
     asked = set()
@@ -136,7 +136,7 @@ async def test_a_reply_is_asked_for_nothing_else(
     assert {name for name in asked if not name.startswith("__")} == ASKED
 
 
-async def test_what_was_sent_counts_as_nothing_until_it_is_written(
+async def test_the_output_size_is_zero_until_a_chunk_is_written(
     aiohttp_raw_server: AiohttpRawServer, aiohttp_client: AiohttpClient
 ) -> None:
     sent: list[int] = []
@@ -185,7 +185,7 @@ async def test_a_request_is_queued_and_counted_as_soon_as_its_head_is_whole(
     assert seen == [(0, 0, False, True), (1, 1, True, True), (1, 0, False, True)]
 
 
-async def test_a_body_that_was_too_much_at_first_is_read_to_its_end() -> None:
+async def test_a_body_that_paused_reading_is_read_to_its_end() -> None:
     sent = b"x" * (4 << 20)
     seen: list[bool] = []
 

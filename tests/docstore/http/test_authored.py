@@ -96,7 +96,7 @@ async def test_a_handler_makes_the_next_state(client: Client, letter: str) -> No
     assert (body["to"], body["answers"], body["documentVersion"]) == ("ann", ["yes"], 1)
 
 
-async def test_nothing_changed_is_the_version_that_is_there(client: Client, letter: str) -> None:
+async def test_an_unchanged_state_returns_the_present_version(client: Client, letter: str) -> None:
     async with client.get(letter) as response:
         before, tag = await response.json(), response.headers["ETag"]
     async with client.patch(letter, json={}) as response:
@@ -115,7 +115,7 @@ async def test_a_refusal_is_a_problem_with_its_message(client: Client) -> None:
     assert (problem["outcome"], problem["documentKind"]) == ("not_applied", "post:Letter")
 
 
-async def test_a_failure_is_ours_and_says_nothing_of_itself(client: Client, letter: str) -> None:
+async def test_a_failing_handler_is_a_500_without_details(client: Client, letter: str) -> None:
     async with client.patch(letter, json={"question": "why?"}) as response:
         problem = await problem_of(response, 500)
     assert problem["errorCode"] == "internal"
@@ -134,7 +134,7 @@ async def test_methods_without_a_handler_are_405(client: Client, letter: str, me
         assert response.headers["Allow"] == "GET, HEAD, OPTIONS, PATCH"
 
 
-async def test_a_factory_takes_post_where_its_service_does(client: Client) -> None:
+async def test_a_factory_allows_post_if_its_service_does(client: Client) -> None:
     async with client.options("/letters") as response:
         assert response.headers["Allow"] == "GET, HEAD, OPTIONS, POST"
     async with client.post("/notices", json={}) as response:
@@ -144,7 +144,7 @@ async def test_a_factory_takes_post_where_its_service_does(client: Client) -> No
         assert response.status == 201
 
 
-async def test_lines_of_bulk_are_held_to_the_same(client: Client, letter: str) -> None:
+async def test_lines_of_bulk_are_restricted_alike(client: Client, letter: str) -> None:
     lines = [
         {"op": "PUT", "link": letter, "body": {"to": "bob"}},
         {"op": "DELETE", "link": letter},
@@ -156,7 +156,7 @@ async def test_lines_of_bulk_are_held_to_the_same(client: Client, letter: str) -
     assert [each["status"] for each in results] == [405, 405, 200, 415, 400]
 
 
-async def test_methods_that_a_class_does_not_handle_are_told_everywhere(client: Client) -> None:
+async def test_unhandled_methods_are_refused_and_undocumented(client: Client) -> None:
     async with client.post("/balances", json={"documentSelfLink": "a"}) as response:
         assert response.status == 201
     for method in ("PUT", "DELETE"):

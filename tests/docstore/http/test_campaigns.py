@@ -57,7 +57,7 @@ def group() -> Group:
     return Group()
 
 
-async def test_it_is_in_the_queue_before_its_lease_has_answered_and_told_after_it(
+async def test_a_campaign_enters_the_queue_before_its_lease_answers_and_returns_after(
     group: Group,
 ) -> None:
     campaigns = await group.begin()
@@ -72,7 +72,7 @@ async def test_it_is_in_the_queue_before_its_lease_has_answered_and_told_after_i
     assert (await running).is_success
 
 
-async def test_the_first_one_goes_behind(group: Group) -> None:
+async def test_the_first_campaign_waits_for_its_lease(group: Group) -> None:
     await group.change("PUT", LEASE, LeaseState(ttl_ms=1000).state())
     silence: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     group.waits = [silence]
@@ -83,7 +83,7 @@ async def test_the_first_one_goes_behind(group: Group) -> None:
     assert (await running).is_success
 
 
-async def test_under_a_lease_that_has_ended_it_leaves_nobody_behind_and_is_told_so(
+async def test_a_campaign_under_an_ended_lease_is_410_and_leaves_no_candidate(
     group: Group,
 ) -> None:
     campaigns = await group.begin()
@@ -96,7 +96,7 @@ async def test_under_a_lease_that_has_ended_it_leaves_nobody_behind_and_is_told_
     assert group.histories[LINK][-1].version == version  # The second campaign waited for its lease.
 
 
-async def test_who_holds_under_a_lease_that_is_expiring_is_not_taken_out(group: Group) -> None:
+async def test_the_holder_under_an_expiring_lease_is_not_removed(group: Group) -> None:
     """The holder may believe that it holds until its lease has ended."""
     campaigns = await group.begin()
     assert (await campaigns.run(campaign(), LEASE, 1)).is_success
@@ -105,7 +105,7 @@ async def test_who_holds_under_a_lease_that_is_expiring_is_not_taken_out(group: 
     assert group.turns.holder == Candidate("a", LEASE)
 
 
-async def test_where_the_lease_is_not_reached_it_is_unknown_what_has_happened(
+async def test_a_campaign_without_an_answer_of_its_lease_is_unknown(
     group: Group,
 ) -> None:
     campaigns = await group.begin()
@@ -117,7 +117,7 @@ async def test_where_the_lease_is_not_reached_it_is_unknown_what_has_happened(
     assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-not-reached"
 
 
-async def test_what_was_refused_beside_a_lease_that_is_not_reached_has_not_happened(
+async def test_a_refused_campaign_without_an_answer_of_its_lease_is_not_applied(
     group: Group,
 ) -> None:
     campaigns = await group.begin()
@@ -125,7 +125,7 @@ async def test_what_was_refused_beside_a_lease_that_is_not_reached_has_not_happe
     assert (await campaigns.run(campaign(), LEASE, 1)).code == "lease-not-reached"
 
 
-def test_what_is_remembered_counts_from_the_question_and_for_a_moment() -> None:
+def test_an_attached_link_is_remembered_from_its_request_for_a_bounded_time() -> None:
     now = 100.0
     attached = Attached(clock=lambda: now)
     assert not attached.allows(LEASE, LINK, 1.0)
@@ -140,7 +140,7 @@ def test_what_is_remembered_counts_from_the_question_and_for_a_moment() -> None:
     assert not attached.allows(LEASE, LINK, 1.0)
 
 
-def test_no_more_is_remembered_than_there_is_room_for() -> None:
+def test_remembered_links_are_bounded() -> None:
     attached = Attached(clock=lambda: 0.0)
     links = [f"/core/locks/{number}" for number in range(REMEMBERED_MAX + 1)]
     for link in links:
@@ -150,7 +150,7 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_too_old_makes_room() -> None:
+def test_expired_links_are_forgotten() -> None:
     now = 0.0
     attached = Attached(clock=lambda: now)
     attached.note(LEASE, LINK, since=now)
@@ -159,7 +159,7 @@ def test_what_is_too_old_makes_room() -> None:
     assert len(attached) == 1
 
 
-def test_nothing_comes_into_a_queue_after_the_last_look_at_it() -> None:
+def test_no_candidate_enters_a_queue_after_the_last_sweep() -> None:
     """With these bounds the last sweep of an ended lease finds every candidate."""
     assert TIMEOUT_MS_MAX / 1000 == LATE_S_MAX
     assert SessionsConfig().passes_s[-1] > LATE_S_MAX
@@ -183,7 +183,9 @@ class Near(Group):
         return len(self.histories.get(link, []))
 
 
-async def test_a_lease_in_the_slot_of_the_lock_lists_it_once_and_is_asked_with_the_queue() -> None:
+async def test_a_lease_in_the_slot_of_its_lock_is_attached_once_and_checked_with_the_queue() -> (
+    None
+):
     group = Near()
     await group.grant(LeaseState(ttl_ms=1000))
     assert (await group.run()).is_success
@@ -200,7 +202,7 @@ async def test_a_lease_in_the_slot_of_the_lock_lists_it_once_and_is_asked_with_t
 
 
 @pytest.mark.parametrize("phase", [LeasePhase.ENDED, LeasePhase.EXPIRING])
-async def test_nobody_enters_under_a_lease_in_the_slot_that_does_not_live(
+async def test_no_candidate_enters_under_an_ended_lease_in_the_slot(
     phase: LeasePhase,
 ) -> None:
     group = Near()
@@ -210,7 +212,7 @@ async def test_nobody_enters_under_a_lease_in_the_slot_that_does_not_live(
     assert group.versions(LINK) == 0
 
 
-async def test_a_lease_in_the_slot_that_is_missing_or_full_refuses_as_another_does() -> None:
+async def test_a_missing_or_full_lease_in_the_slot_refuses_the_campaign() -> None:
     group = Near()
     answer = await group.run()
     assert (answer.status, answer.code) == (404, "no-such-lease")
@@ -220,7 +222,7 @@ async def test_a_lease_in_the_slot_that_is_missing_or_full_refuses_as_another_do
     assert group.versions(LINK) == 0
 
 
-async def test_a_lease_in_the_slot_that_is_not_reached_is_the_answer() -> None:
+async def test_a_silent_lease_in_the_slot_is_lease_not_reached() -> None:
     group = Near()
     group.answers = [Answer(412, NOT_GIVEN), SILENT]
     assert (await group.run()).code == "lease-not-reached"

@@ -54,7 +54,7 @@ async def campaign(client: Client, name: str, **members: Any) -> tuple[int, Any]
 
 
 @pytest.mark.usefixtures("leases")
-async def test_l01_the_first_to_campaign_makes_the_election_and_the_others_see_its_value(
+async def test_l01_the_first_campaign_creates_the_election_and_others_see_its_value(
     client: Client, node: SingleNode
 ) -> None:
     status, page = await campaign(client, "a", value={"url": "here"})
@@ -83,16 +83,14 @@ async def test_a_lease_is_named_by_its_link_or_by_its_id(client: Client) -> None
 
 
 @pytest.mark.usefixtures("leases")
-async def test_a_lease_that_has_ended_or_never_was_does_not_campaign(
-    client: Client, node: SingleNode
-) -> None:
+async def test_an_ended_or_unknown_lease_cannot_campaign(client: Client, node: SingleNode) -> None:
     assert await campaign(client, "ended") == (410, "lease-ended")
     assert await campaign(client, "unknown") == (404, "no-such-lease")
     assert LINK not in node.histories
 
 
 @pytest.mark.usefixtures("leases")
-async def test_who_does_not_hold_changes_nothing(client: Client) -> None:
+async def test_a_candidate_that_does_not_hold_changes_nothing(client: Client) -> None:
     assert (await ask(client, "Resign", candidate="a", token=1))[0] == 404
     for name in "ab":
         await campaign(client, name)
@@ -113,7 +111,7 @@ async def test_a_full_queue_is_409(client: Client, node: SingleNode) -> None:
 
 
 @pytest.mark.usefixtures("leases")
-async def test_it_is_not_deleted_while_somebody_holds_it_or_written_as_a_whole(
+async def test_an_election_is_not_deleted_while_held_and_never_put(
     client: Client,
 ) -> None:
     await campaign(client, "a")
@@ -150,7 +148,7 @@ async def meanwhile(
         return response.status, str(page.get("errorCode", ""))
 
 
-async def test_a_deletion_without_a_condition_takes_the_version_that_came_in_between(
+async def test_a_deletion_without_a_condition_accepts_a_concurrent_version(
     client: Client, node: SingleNode
 ) -> None:
     free = [state_of(Turns(grace_ms=each)) for each in (0, 1, 2)]
@@ -163,7 +161,7 @@ async def test_a_deletion_without_a_condition_takes_the_version_that_came_in_bet
     assert await meanwhile(client, node, free[1], If_Match="*") == (200, "")
 
 
-async def test_a_deletion_keeps_the_conditions_that_its_client_has_sent(
+async def test_a_deletion_keeps_the_conditions_of_its_client(
     client: Client, node: SingleNode
 ) -> None:
     await put(node, LINK, state_of(Turns()))
@@ -177,7 +175,7 @@ async def test_a_deletion_keeps_the_conditions_that_its_client_has_sent(
 
 
 @pytest.mark.usefixtures("leases")
-async def test_a_campaign_makes_an_election_anew_that_is_deleted_before_it_comes_in(
+async def test_a_campaign_recreates_an_election_that_is_deleted_meanwhile(
     client: Client, node: SingleNode
 ) -> None:
     ready, made = [asyncio.get_running_loop().create_future() for _ in range(2)]
@@ -194,7 +192,7 @@ async def test_a_campaign_makes_an_election_anew_that_is_deleted_before_it_comes
     assert (status, page["won"]) == (200, True)
 
 
-async def test_roles_that_have_changed_in_between_are_changed_and_deleted_all_the_same(
+async def test_a_change_or_deletion_of_a_role_accepts_a_concurrent_version(
     client: Client, node: SingleNode
 ) -> None:
     link = "/core/roles/r"
@@ -217,7 +215,7 @@ async def test_roles_that_have_changed_in_between_are_changed_and_deleted_all_th
             assert settings["heartbeatMs"] == 77 + number, "what came in between is kept"
 
 
-async def test_settings_of_roles_that_are_as_asked_for_are_left_as_they_are(client: Client) -> None:
+async def test_a_patch_that_changes_no_setting_of_a_role_writes_nothing(client: Client) -> None:
     async with client.post("/core/roles", json={"name": "same", "partitions": 2}) as response:
         assert response.status == 201
     for _ in range(2):
@@ -227,7 +225,7 @@ async def test_settings_of_roles_that_are_as_asked_for_are_left_as_they_are(clie
 
 
 @pytest.mark.usefixtures("leases")
-async def test_one_with_a_grace_is_made_by_post(client: Client) -> None:
+async def test_a_lock_with_a_grace_is_created_by_post(client: Client) -> None:
     asked = {"name": "printer", "graceMs": 5_000}
     async with client.post("/core/locks", json=asked) as response:
         assert response.status == 201
@@ -247,7 +245,9 @@ async def test_one_with_a_grace_is_made_by_post(client: Client) -> None:
 
 @pytest.mark.usefixtures("leases")
 @pytest.mark.parametrize("kind", ["Gone", "Promote"])
-async def test_what_only_nodes_know_is_not_taken_from_clients(client: Client, kind: str) -> None:
+async def test_requests_that_only_nodes_send_are_refused_from_clients(
+    client: Client, kind: str
+) -> None:
     await campaign(client, "a")
     status, code = await ask(client, kind, lease=lease("a"))
     assert (status, code) == (400, "refused-by-service")
@@ -262,13 +262,13 @@ async def test_what_only_nodes_know_is_not_taken_from_clients(client: Client, ki
 @pytest.mark.usefixtures("leases")
 @pytest.mark.parametrize("kind", [[], {}, ["CampaignRequest"], 7, None], ids=str)
 @pytest.mark.parametrize("link", [LINK, "/core/locks/a", lease("a")])
-async def test_a_kind_that_is_no_text_is_400(client: Client, link: str, kind: Any) -> None:
+async def test_a_kind_that_is_not_a_string_is_400(client: Client, link: str, kind: Any) -> None:
     async with client.patch(link, json={"kind": kind}) as response:
         await problem_of(response, 400)
 
 
 @pytest.mark.usefixtures("leases")
-async def test_an_answer_that_is_unknown_stays_so(client: Client, node: SingleNode) -> None:
+async def test_an_unknown_outcome_is_504(client: Client, node: SingleNode) -> None:
     await campaign(client, "a")
     attached = Answer(200, row=node.histories[lease("b")][-1])
     node.answers = [attached, Answer(504, "undecided", "lost", unknown=True)]
@@ -276,7 +276,7 @@ async def test_an_answer_that_is_unknown_stays_so(client: Client, node: SingleNo
 
 
 @pytest.mark.usefixtures("leases")
-async def test_a_campaign_that_is_repeated_is_answered_with_how_it_stands_now(
+async def test_a_repeated_campaign_returns_the_present_state(
     client: Client, node: SingleNode
 ) -> None:
     """The state at the first request is not returned: another candidate may hold by now."""

@@ -80,7 +80,7 @@ async def test_a_page_of_another_site_neither_writes_nor_reads(
     ["evil.example", "evil.example:8001", "127.0.0.1.evil.example", "localhost.evil.example",
      "127.0.0.1@evil.example", "", "[::1", "::1", "a b", "x.localhost", "0x7f.1"],
 )  # fmt: skip
-async def test_a_name_that_is_not_the_nodes_own_reaches_nothing(
+async def test_a_host_that_is_not_the_nodes_own_is_421(
     client: Client, factory: str, host: str
 ) -> None:
     assert await refused(client, factory, {"Host": host}, 421) == {"foreign-host"}
@@ -98,7 +98,7 @@ async def test_addresses_and_localhost_reach_a_node(client: Client, host: str) -
 
 
 @pytest.mark.parametrize(("allowed", "stranger"), [("DB.example,other", 421), ("*", 200)])
-async def test_a_node_answers_to_its_machines_name_and_to_those_of_its_settings(
+async def test_a_node_serves_its_machines_name_and_its_allowed_hosts(
     tmp_path: Path, allowed: str, stranger: int
 ) -> None:
     url = LocalCluster(1, tmp_path).urls[0]
@@ -136,11 +136,11 @@ async def test_the_nodes_own_pages_and_links_to_it_are_served(
         await problem_of(response, 403)
 
 
-async def test_a_client_of_http_1_0_need_not_name_the_node(raw: Raw) -> None:
+async def test_an_http_1_0_request_needs_no_host(raw: Raw) -> None:
     assert b" 200 OK" in await raw(b"GET /health/live HTTP/1.0\r\n\r\n")
 
 
-async def test_a_body_must_say_what_it_is(raw: Raw, client: Client, factory: str) -> None:
+async def test_a_body_needs_a_content_type(raw: Raw, client: Client, factory: str) -> None:
     head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     forms = [f"{head}Content-Length: 2\r\n\r\n{{}}"]
     forms.append(f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n")
@@ -154,7 +154,7 @@ async def test_a_body_must_say_what_it_is(raw: Raw, client: Client, factory: str
     assert b" 404 " in (await raw(empty.encode())).partition(b"\r\n")[0]
 
 
-async def test_what_curl_sends_for_d_is_told_what_to_send_instead(
+async def test_a_form_is_415_and_the_problem_names_the_accepted_type(
     client: Client, factory: str
 ) -> None:
     form: Any = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -203,7 +203,7 @@ async def test_a_page_of_an_allowed_origin_writes_and_reads(shared: Client) -> N
 @pytest.mark.parametrize(
     "origin", ["https://shop.example.evil", "http://shop.example", f"{SHOP}:444", "null", EVIL]
 )
-async def test_no_other_page_gains_by_it(shared: Client, origin: str) -> None:
+async def test_a_page_of_no_allowed_origin_is_403(shared: Client, origin: str) -> None:
     for method in ("OPTIONS", "PUT", "GET"):
         headers = {"Origin": origin, **PREFLIGHT, **TOKEN, **JSON}
         async with shared.request(method, "/core/examples/a", headers=headers) as answer:
@@ -211,7 +211,7 @@ async def test_no_other_page_gains_by_it(shared: Client, origin: str) -> None:
             assert not [name for name in answer.headers if name.lower().startswith("access-")]
 
 
-async def test_an_answer_for_a_program_says_nothing_of_pages(shared: Client) -> None:
+async def test_an_answer_without_an_origin_has_no_cors_headers(shared: Client) -> None:
     async with shared.get("/health/live") as answer:
         assert answer.status == 200
         assert not [name for name in answer.headers if name.lower().startswith("access-")]

@@ -50,7 +50,7 @@ async def waiting(client: aiohttp.ClientSession) -> list[dict[str, Any]]:
         return found
 
 
-async def test_a_part_waits_is_done_again_and_again_and_goes(
+async def test_a_part_is_applied_repeatedly_until_deleted(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     path = await declare()
@@ -78,14 +78,14 @@ async def test_a_part_waits_is_done_again_and_again_and_goes(
     [("job", 404), ("job/", 404), ("job/a.b", 400), ("job/..%2Fx", 400), ("a%2F..%2F..%2Fb/x", 201),
      ("x" * 300 + "/p", 400)],
 )  # fmt: skip
-async def test_names_are_judged(
+async def test_names_of_parts_are_validated(
     client: aiohttp.ClientSession, tmp_path: Path, name: str, status: int
 ) -> None:
     assert await keep(client, f"{PATH}/{name}", b"{}\n") == status
     assert names_in(tmp_path) <= {"staging"}
 
 
-async def test_a_part_that_breaks_off_leaves_nothing(
+async def test_an_interrupted_part_leaves_no_file(
     client: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     async def slow() -> AsyncIterator[bytes]:
@@ -97,7 +97,7 @@ async def test_a_part_that_breaks_off_leaves_nothing(
     assert names_in(tmp_path / "staging" / "job-job") == set()
 
 
-async def test_a_part_that_several_send_at_once_is_that_of_one_of_them(
+async def test_concurrent_uploads_of_a_part_keep_one_of_them_whole(
     client: aiohttp.ClientSession, declare: Declare, tmp_path: Path
 ) -> None:
     path = await declare()
@@ -109,7 +109,7 @@ async def test_a_part_that_several_send_at_once_is_that_of_one_of_them(
     assert (tmp_path / "staging" / "job-job" / "p.ndjson").read_bytes() in sent
 
 
-async def test_whatever_is_done_with_a_part_at_once_none_of_it_is_an_error_of_ours(
+async def test_concurrent_requests_for_a_part_cause_no_internal_error(
     client: aiohttp.ClientSession,
 ) -> None:
     url = f"{PATH}/job/p"
@@ -128,7 +128,7 @@ async def test_whatever_is_done_with_a_part_at_once_none_of_it_is_an_error_of_ou
     assert await asyncio.gather(*done) == [set()] * len(done)
 
 
-async def test_what_documents_need_is_left_free(
+async def test_a_part_is_refused_if_the_disk_has_too_little_room(
     client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(staging, "ROOM_BYTES", 1 << 60)
@@ -137,7 +137,7 @@ async def test_what_documents_need_is_left_free(
     assert names_in(tmp_path / "staging" / "job-job") == set()
 
 
-async def test_what_nobody_asked_for_in_a_day_goes(
+async def test_a_part_without_requests_for_a_day_is_deleted(
     client: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
     for part in ("old", "asked"):
@@ -150,7 +150,7 @@ async def test_what_nobody_asked_for_in_a_day_goes(
     assert {each["part"] for each in await waiting(client)} == {"asked", "new"}
 
 
-async def test_other_methods_and_kinds_are_refused(client: aiohttp.ClientSession) -> None:
+async def test_other_methods_and_media_types_are_refused(client: aiohttp.ClientSession) -> None:
     async with client.patch(f"{PATH}/job/p") as response:
         assert response.status == 405
     async with client.post(PATH) as response:

@@ -39,7 +39,7 @@ def _line(op: str, link: str) -> bytes:
         ("scraper", set()),
     ],
 )  # fmt: skip
-async def test_each_line_needs_what_its_link_does(
+async def test_each_line_needs_the_grant_of_its_link(
     asker: Asker, role: str, may: set[str], op: str
 ) -> None:
     body = b"\n".join(_line(op, link) for link in DOCUMENTS)
@@ -53,7 +53,9 @@ async def test_each_line_needs_what_its_link_does(
 
 
 @pytest.mark.parametrize("link", ELSEWHERE)
-async def test_no_line_leads_elsewhere(asker: Asker, node: SingleNode, link: str) -> None:
+async def test_no_line_changes_a_path_outside_the_grant(
+    asker: Asker, node: SingleNode, link: str
+) -> None:
     before = {link: len(rows) for link, rows in node.histories.items()}
     for op in ("PUT", "PATCH", "DELETE", "POST", "GET", "Put", 7):
         line = json.dumps({"op": op, "link": link, "body": {"path": "/new", "a": 1}}).encode()
@@ -64,7 +66,7 @@ async def test_no_line_leads_elsewhere(asker: Asker, node: SingleNode, link: str
         assert {link: len(rows) for link, rows in node.histories.items()} == before, op
 
 
-async def test_a_line_that_is_not_granted_refuses_an_atomic_batch(
+async def test_an_ungranted_line_refuses_the_whole_atomic_batch(
     asker: Asker, node: SingleNode
 ) -> None:
     for path in ("/tenant1/orders:", "/tenant2/orders:"):
@@ -86,7 +88,7 @@ async def test_a_line_that_is_not_granted_refuses_an_atomic_batch(
     assert not [link for link in node.histories if "orders:/" in link]
 
 
-async def test_a_link_in_a_body_leads_nowhere_else(asker: Asker) -> None:
+async def test_a_link_in_a_body_does_not_redirect_the_request(asker: Asker) -> None:
     body = b'{"documentSelfLink": "/tenant2/new"}'
     assert (await asker.ask("tenant", "POST", "/tenant1", body))[0] == 400
     assert (await asker.ask("tenant", "POST", "/tenant2", body))[0] == 403
@@ -101,7 +103,9 @@ async def test_a_link_in_a_body_leads_nowhere_else(asker: Asker) -> None:
         ("one-document", ["/tenant1/a"]),
     ],
 )
-async def test_a_list_has_what_may_be_read(asker: Asker, role: str, links: list[str]) -> None:
+async def test_a_listing_has_only_readable_documents(
+    asker: Asker, role: str, links: list[str]
+) -> None:
     for query in ("", "?expand", "?$limit=1"):
         status, content, _ = await asker.ask(role, "GET", f"/tenant1{query}")
         assert status == 200
@@ -110,7 +114,7 @@ async def test_a_list_has_what_may_be_read(asker: Asker, role: str, links: list[
         assert set(page.get("documents", {})) <= set(links)
 
 
-async def test_a_list_of_a_few_does_not_look_through_all(
+async def test_a_listing_by_document_grants_does_not_scan_the_factory(
     asker: Asker, node: SingleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "listing", None)
@@ -126,7 +130,7 @@ async def test_a_list_of_a_few_does_not_look_through_all(
 
 
 @pytest.mark.parametrize("more", ["", "&expand"])
-async def test_a_list_of_a_few_has_pages(asker: Asker, more: str) -> None:
+async def test_a_listing_by_document_grants_has_pages(asker: Asker, more: str) -> None:
     target, seen = f"/tenant1?$limit=1{more}", []
     while target:
         page = json.loads((await asker.ask("two-documents", "GET", target))[1])
@@ -136,13 +140,13 @@ async def test_a_list_of_a_few_has_pages(asker: Asker, more: str) -> None:
     assert seen == [["/tenant1/a"], ["/tenant1/b"]]  # The third one does not exist.
 
 
-async def test_who_may_read_some_may_not_count_all(asker: Asker) -> None:
+async def test_a_count_needs_a_grant_of_the_whole_factory(asker: Asker) -> None:
     assert (await asker.ask("tenant", "GET", "/tenant1?$count=true"))[0] == 200
     assert (await asker.ask("one-document", "GET", "/tenant1?$count=true"))[0] == 403
 
 
 @pytest.mark.parametrize("target", NOT_THEIRS)
-async def test_who_may_read_nothing_there_finds_nothing(asker: Asker, target: str) -> None:
+async def test_an_unreadable_path_is_404(asker: Asker, target: str) -> None:
     for method in ("GET", "HEAD", "OPTIONS"):
         assert (await asker.ask("one-document", method, target))[0] == 404
 
@@ -156,7 +160,7 @@ async def test_a_document_above_a_grant_stays_hidden(asker: Asker) -> None:
     assert (await asker.ask("one-document", "GET", "/tenant1"))[0] == 200
 
 
-async def test_declarations_are_listed_for_whom_they_are(asker: Asker) -> None:
+async def test_only_declarations_of_readable_factories_are_listed(asker: Asker) -> None:
     _, content, _ = await asker.ask("tenant-reader", "GET", "/core/factories")
     listed = json.loads(content)["documentLinks"]
     assert listed == ["/core/factories/tenant1", "/core/factories/tenant1:deep"]
@@ -173,7 +177,7 @@ async def test_declarations_are_listed_for_whom_they_are(asker: Asker) -> None:
         ("operator", "/more", 201),
     ],
 )
-async def test_who_declares_needs_admin_where_it_is(
+async def test_a_declaration_needs_admin_at_the_path_of_its_factory(
     asker: Asker, role: str, path: str, status: int
 ) -> None:
     body = json.dumps({"path": path}).encode()
@@ -186,7 +190,7 @@ async def test_who_declares_needs_admin_where_it_is(
 @pytest.mark.parametrize("role", ["nobody", "tenant", "one-document", "scraper", "producer"])
 @pytest.mark.parametrize("prefix", ["", "/", "/tenant2", "/tenant1x", "/core/factories", "/core",
     "/tenant1/../tenant2", "//tenant1", "/tenant"])  # fmt: skip
-async def test_no_feed_and_no_scan_of_what_may_not_be_read(
+async def test_feeds_scans_and_queries_of_unreadable_paths_are_refused(
     asker: Asker, role: str, prefix: str
 ) -> None:
     assert (await asker.ask(role, "GET", f"/core/changes?prefix={prefix}"))[0] in (400, 404)
@@ -220,7 +224,7 @@ async def test_no_feed_and_no_scan_of_what_may_not_be_read(
         ("reader", "/core/subscriptions/1", 400, "malformed"),
     ],
 )
-async def test_who_may_read_all_of_a_path_may_have_it_told(
+async def test_a_subscription_needs_read_of_its_whole_path(
     asker: Asker, role: str, path: str, status: int, code: str
 ) -> None:
     """The request passes its grants, and this node's settings refuse each callback."""
@@ -231,7 +235,7 @@ async def test_who_may_read_all_of_a_path_may_have_it_told(
 
 @pytest.mark.parametrize("role", ["nobody", "one-document", "scraper", "producer"])
 @pytest.mark.parametrize("query", ["$filter=n%20eq%201", "$orderby=n", "asOf=latest", "cursor=abc"])
-async def test_no_query_of_what_may_be_read_in_part(asker: Asker, role: str, query: str) -> None:
+async def test_a_query_needs_read_of_the_whole_factory(asker: Asker, role: str, query: str) -> None:
     assert (await asker.ask(role, "GET", f"/tenant1?{query}"))[0] == 404
 
 
@@ -250,7 +254,7 @@ async def test_no_query_of_what_may_be_read_in_part(asker: Asker, role: str, que
         ("one-document", "/tenant1/a/stats", 200),
     ],
 )
-async def test_what_nodes_are_asked_for_needs_what_their_own_page_does(
+async def test_forwarding_needs_the_grant_of_the_forwarded_path(
     asker: Asker, role: str, path: str, status: int
 ) -> None:
     forwarding = f"/core/node-selectors/default/forwarding?path={path}"
@@ -263,7 +267,7 @@ async def test_what_nodes_are_asked_for_needs_what_their_own_page_does(
 @pytest.mark.parametrize(
     ("role", "status"), [("tenant-reader", 200), ("one-document", 404), ("nobody", 404)]
 )
-async def test_a_declaration_is_not_shown_to_who_may_read_only_a_document(
+async def test_a_grant_of_one_document_does_not_show_the_declaration(
     asker: Asker, role: str, status: int
 ) -> None:
     for target in (
@@ -278,12 +282,14 @@ async def test_a_declaration_is_not_shown_to_who_may_read_only_a_document(
 @pytest.mark.parametrize(
     ("role", "status"), [("tenant", 200), ("one-document", 200), ("producer", 404), ("nobody", 404)]
 )
-async def test_the_index_hides_what_documents_do(asker: Asker, role: str, status: int) -> None:
+async def test_the_index_needs_the_grant_of_the_document(
+    asker: Asker, role: str, status: int
+) -> None:
     target = "/core/document-index?documentSelfLink=/tenant1/a"
     assert (await asker.ask(role, "GET", target))[0] == status
 
 
-async def test_a_lease_is_told_of_a_document_only_by_whom_it_lets(asker: Asker) -> None:
+async def test_attaching_to_a_lease_needs_write_of_the_lease(asker: Asker) -> None:
     body = b'{"documentLeaseLink": "/core/leases/theirs"}'
     for headers in ({}, {"X-Request-Id": "by a task"}):
         status, content, _ = await asker.ask("tenant", "PUT", "/tenant1/new", body, **headers)
@@ -295,14 +301,14 @@ async def test_a_lease_is_told_of_a_document_only_by_whom_it_lets(asker: Asker) 
     assert (await asker.ask("writer", "PUT", "/tenant1/new", body))[0] == 404
 
 
-async def test_a_producer_raises_only_epochs_that_are_its_own(asker: Asker) -> None:
+async def test_raising_a_producer_epoch_needs_write_of_producers(asker: Asker) -> None:
     body = b'{"id": "p"}'
     assert (await asker.ask("producer", "POST", "/core/producers", body))[0] == 200
     for role in ("tenant", "reader", "nobody"):
         assert (await asker.ask(role, "POST", "/core/producers", body))[0] == 403
 
 
-async def test_lines_that_come_after_a_token_is_gone_are_refused(
+async def test_lines_after_the_token_is_removed_are_401(
     base_url: str, asker: Asker, authenticator: Authenticator
 ) -> None:
     goes_on = asyncio.Event()
@@ -324,7 +330,7 @@ async def test_lines_that_come_after_a_token_is_gone_are_refused(
     assert (first["status"], second["status"]) == (200, 401)
 
 
-async def test_the_interface_is_described_with_the_factories_that_one_may_read(
+async def test_openapi_lists_only_readable_factories(
     asker: Asker,
 ) -> None:
     listed = {}
@@ -342,7 +348,7 @@ async def test_the_interface_is_described_with_the_factories_that_one_may_read(
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/core/ui/x", "/core/docs/x"])
-async def test_nobody_has_the_group_asked_at_an_open_path(
+async def test_an_open_path_looks_up_no_service(
     asker: Asker, node: SingleNode, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     asked: list[str] = []

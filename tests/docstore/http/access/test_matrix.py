@@ -97,7 +97,7 @@ def is_expected(role: str, method: str, target: str) -> bool:
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_each_role_does_what_it_is_granted_and_nothing_else(asker: Asker, role: str) -> None:
+async def test_each_role_may_do_exactly_what_it_is_granted(asker: Asker, role: str) -> None:
     wrong = []
     for target, method in itertools.product(PATHS, ALL):
         if role == "operator" and (method, target) == ("DELETE", "/core/management"):
@@ -117,7 +117,7 @@ async def test_each_role_does_what_it_is_granted_and_nothing_else(asker: Asker, 
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_allow_names_what_a_role_may_do(asker: Asker, role: str) -> None:
+async def test_allow_names_the_methods_that_a_role_may_use(asker: Asker, role: str) -> None:
     for target in PATHS:
         _, _, whole = await asker.ask("operator", "OPTIONS", target)
         status, _, headers = await asker.ask(role, "OPTIONS", target)
@@ -143,7 +143,7 @@ async def test_allow_names_what_a_role_may_do(asker: Asker, role: str) -> None:
         ("topic-admin", "/core/streams", True),
     ],
 )
-async def test_allow_names_post_to_who_may_make_one_of_them(
+async def test_allow_names_post_if_a_role_may_create_some_child(
     asker: Asker, role: str, path: str, *, makes: bool
 ) -> None:
     status, _, headers = await asker.ask(role, "OPTIONS", path)
@@ -159,7 +159,7 @@ def _is_gone(status: int, target: str) -> bool:
 
 
 @pytest.mark.parametrize("target", TRICKS)
-async def test_no_spelling_leads_elsewhere(
+async def test_no_spelling_of_a_path_escapes_the_grant(
     asker: Asker, raw: Raw, base_url: str, target: str
 ) -> None:
     host = base_url.removeprefix("http://")

@@ -33,7 +33,7 @@ from tests.docstore.http.single import SingleNode
         ("nobody", "?prefix=/tenant1", 404),
     ],
 )
-async def test_numbers_of_slots_are_told_to_who_may_read_all_that_is_asked_for(
+async def test_numbers_of_slots_need_read_of_the_whole_prefix(
     asker: Asker,
     node: SingleNode,
     monkeypatch: pytest.MonkeyPatch,
@@ -64,7 +64,7 @@ roles = ["watcher"]
 """
 
 
-async def test_pages_name_only_documents_that_their_reader_may_read(
+async def test_pages_name_only_readable_documents(
     asker: Asker, node: SingleNode, authenticator: Authenticator
 ) -> None:
     lease = {"documentSelfLink": "/core/leases/l", "ttlMs": 5000}
@@ -121,7 +121,7 @@ roles = ["rival"]
 
 
 @pytest.mark.parametrize("named", ["theirs", "/core/leases/theirs"])
-async def test_a_candidate_is_withdrawn_by_who_may_write_its_lease(
+async def test_withdrawing_a_candidate_needs_write_of_its_lease(
     asker: Asker, authenticator: Authenticator, node: SingleNode, named: str
 ) -> None:
     await asker.ask("operator", "POST", "/core/locks", b'{"name": "x"}')
@@ -139,7 +139,7 @@ async def test_a_candidate_is_withdrawn_by_who_may_write_its_lease(
         assert answer[0] == status, answer
 
 
-async def test_positions_of_a_part_tell_nothing_and_hold_at_every_node(
+async def test_positions_of_a_partial_reader_are_opaque_and_valid_at_every_node(
     asker: Asker, node: SingleNode
 ) -> None:
     some, other = (Positions(node.submit) for _ in range(2))  # Two nodes of one group.

@@ -41,13 +41,13 @@ def test_each_line_is_a_route() -> None:
         assert any(f"{path}/".startswith(f"{line}/") for path in {*BY_PATH, *factories}), line
 
 
-def test_what_nobody_has_written_down_is_closed() -> None:
+def test_a_path_without_a_line_is_closed() -> None:
     for path in ("/core/new", "/core", "/mgmt/x", "/health/new", "/core/spark/new", "/core/spark"):
         for method in KNOWN_METHODS:
             assert permission_for(method, path) == (ADMIN, path)
 
 
-def test_a_document_needs_its_own_path() -> None:
+def test_a_document_needs_a_grant_of_its_own_path() -> None:
     for path in ("/films/a", "/coreless/a", "/metricsx", "/healthy/a", "/films/core/bulk"):
         assert permission_for("GET", path) == (READ, path)
         assert permission_for("HEAD", path) == (READ, path)
@@ -86,5 +86,7 @@ def test_a_document_needs_its_own_path() -> None:
         ("PATCH", "/core/node-groups/default", (ADMIN, "/core/node-groups/default")),
     ],
 )  # fmt: skip
-def test_what_is_needed(method: str, path: str, need: tuple[AccessLevel, str]) -> None:
+def test_each_operation_needs_its_permission(
+    method: str, path: str, need: tuple[AccessLevel, str]
+) -> None:
     assert permission_for(method, path) == need

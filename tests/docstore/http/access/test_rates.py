@@ -30,7 +30,9 @@ def authenticator(clock: list[float]) -> Authenticator:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_one_too_many_is_429_and_others_are_served(asker: Asker, way: dict[str, str]) -> None:
+async def test_a_request_above_the_rate_is_429_and_other_users_are_served(
+    asker: Asker, way: dict[str, str]
+) -> None:
     statuses = [(await asker.ask("tenant", "GET", "/tenant1/a", **way))[0] for _ in range(5)]
     assert statuses == [200, 200, 200, 429, 429]
     _, content, headers = await asker.ask("tenant", "GET", "/tenant1/a", **way)
@@ -41,7 +43,7 @@ async def test_one_too_many_is_429_and_others_are_served(asker: Asker, way: dict
     assert (await asker.ask("", "GET", "/health/ready"))[0] == 200
 
 
-async def test_each_line_is_a_request(asker: Asker) -> None:
+async def test_each_line_counts_as_a_request(asker: Asker) -> None:
     lines = [json.dumps({"op": "PUT", "link": f"/tenant1/{each}", "body": {}}) for each in "abcd"]
     _, content, _ = await asker.ask(
         "tenant", "POST", "/core/bulk", "\n".join(lines).encode(),
@@ -51,7 +53,7 @@ async def test_each_line_is_a_request(asker: Asker) -> None:
     assert statuses == [200, 200, 429, 429]
 
 
-async def test_an_atomic_batch_is_let_in_as_one_and_each_of_its_lines_counts(
+async def test_an_atomic_batch_is_admitted_whole_and_its_lines_count(
     asker: Asker, node: SingleNode, clock: list[float]
 ) -> None:
     declared = b'{"path": "/tenant1/orders:"}'

@@ -41,7 +41,7 @@ async def subscribe(
     return status, json.loads(content)
 
 
-async def test_a_user_has_so_many(
+async def test_subscriptions_of_a_user_are_limited(
     asker: Asker, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit counts the user's own: one user cannot take all that the group has."""
@@ -59,7 +59,9 @@ async def test_a_user_has_so_many(
     assert (await subscribe(asker, "tenant", receiver))[0] == 201
 
 
-async def test_who_asks_again_finds_what_he_has_made(asker: Asker, receiver: Receiver) -> None:
+async def test_a_repeated_request_returns_its_subscription(
+    asker: Asker, receiver: Receiver
+) -> None:
     asked = {"key": "k1", "secret": SECRET, "where": "n > 1"}
     status, made = await subscribe(asker, "tenant", receiver, **asked)
     assert status == 201
@@ -74,7 +76,7 @@ async def test_who_asks_again_finds_what_he_has_made(asker: Asker, receiver: Rec
     [{"where": "n > 2"}, {"callback": "http://127.0.0.1:9/"}, {"secret": OTHER},
      {"path": "/tenant1/a/subscriptions"}],
 )  # fmt: skip
-async def test_a_key_is_of_one_subscription(
+async def test_a_key_used_for_another_subscription_is_409(
     asker: Asker, receiver: Receiver, other: dict[str, Any]
 ) -> None:
     asked = {"key": "k1", "secret": SECRET, "where": "n > 1"}
@@ -93,7 +95,9 @@ async def test_users_have_keys_of_their_own(asker: Asker, receiver: Receiver) ->
     assert len(links) == 2
 
 
-async def test_two_that_come_at_once_make_one(asker: Asker, receiver: Receiver) -> None:
+async def test_two_concurrent_requests_with_one_key_make_one_subscription(
+    asker: Asker, receiver: Receiver
+) -> None:
     asked = {"key": "k1", "secret": SECRET}
     both = await asyncio.gather(*[subscribe(asker, "tenant", receiver, **asked) for _ in range(2)])
     assert sorted(status for status, _ in both) == [200, 201]
@@ -109,7 +113,7 @@ async def test_a_key_needs_a_secret(asker: Asker, receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("at", ["/core/subscriptions", PATH])
-async def test_a_list_has_pages_of_those_that_one_may_see(
+async def test_a_listing_has_pages_of_the_users_own_subscriptions(
     asker: Asker, receiver: Receiver, at: str
 ) -> None:
     made = []

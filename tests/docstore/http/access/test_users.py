@@ -16,7 +16,7 @@ def page_of(name: str) -> dict[str, Any]:
     return {"documentSelfLink": f"{USERS}/{name}", "name": name, "grants": GRANTS[name]}
 
 
-async def test_everybody_sees_himself_and_who_runs_the_group_all(asker: Asker) -> None:
+async def test_a_user_sees_itself_and_an_administrator_sees_all(asker: Asker) -> None:
     for asking in ("nobody", "tenant", "writer", "operator"):
         for path in ("/core/access", f"{USERS}/{asking}"):
             status, content, _ = await asker.ask(asking, "GET", path)
@@ -30,7 +30,7 @@ async def test_everybody_sees_himself_and_who_runs_the_group_all(asker: Asker) -
 
 
 @pytest.mark.parametrize("path", ["/core/access", f"{USERS}/operator"])
-async def test_nothing_there_changes(asker: Asker, path: str) -> None:
+async def test_pages_of_users_are_read_only(asker: Asker, path: str) -> None:
     status, _, headers = await asker.ask("operator", "OPTIONS", path)
     assert (status, headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
     for method in ("PUT", "PATCH", "DELETE", "POST"):
@@ -38,7 +38,7 @@ async def test_nothing_there_changes(asker: Asker, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/core/access/", USERS, f"{USERS}/a/b", "/core/accessories"])
-async def test_there_is_nothing_beside_them(asker: Asker, path: str) -> None:
+async def test_paths_beside_the_users_are_refused(asker: Asker, path: str) -> None:
     assert (await asker.ask("operator", "GET", path))[0] in (400, 404)
 
 
@@ -47,9 +47,7 @@ def access(authenticator: Authenticator, request: pytest.FixtureRequest) -> Acce
     return Access(authenticator, is_anonymous=request.param == "anonymous")
 
 
-async def test_a_version_says_who_made_it_unless_it_is_to_say_nothing(
-    asker: Asker, access: Access
-) -> None:
+async def test_a_version_names_its_user_unless_anonymous(asker: Asker, access: Access) -> None:
     def link_of(name: str) -> str | None:
         return None if access.is_anonymous else f"{USERS}/{name}"
 

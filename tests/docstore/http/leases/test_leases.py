@@ -17,7 +17,7 @@ from tests.docstore.http.leases.asking import (
 from tests.docstore.http.problem import problem_of
 
 
-async def test_a_lease_is_made_kept_alive_through_any_node_and_ended(
+async def test_a_lease_is_granted_kept_alive_through_any_node_and_revoked(
     node: Session, other: Session
 ) -> None:
     lease = await granted(node, holder="a test")
@@ -34,7 +34,7 @@ async def test_a_lease_is_made_kept_alive_through_any_node_and_ended(
     assert (page["state"], page["why"], page["remainingMs"]) == ("ended", "revoked", None)
 
 
-async def test_a_lease_that_is_silent_ends_and_takes_its_documents_with_it(node: Session) -> None:
+async def test_a_lease_without_keep_alives_ends_and_deletes_its_documents(node: Session) -> None:
     lease = await granted(node, 500)
     assert (await ask(node, "PUT", "/core/examples/x", {"name": "x"}))[0] == 404
     assert (await ask(node, "POST", "/core/factories", {"path": "/notes"}))[0] in (201, 409)
@@ -62,7 +62,7 @@ WRITES: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "how"), WRITES)
-async def test_a_document_is_attached_and_written_whichever_way_it_is(
+async def test_each_form_of_a_write_attaches_its_document(
     node: Session, method: str, path: str, body: dict[str, Any], how: str
 ) -> None:
     await ask(node, "POST", "/core/factories", {"path": "/notes"})
@@ -81,7 +81,7 @@ async def test_a_document_is_attached_and_written_whichever_way_it_is(
     assert (await ask(node, "GET", link))[1]["documentLeaseLink"] == lease
 
 
-async def test_a_lease_that_releases_leaves_the_document_and_takes_its_name_out(
+async def test_a_releasing_lease_keeps_the_document_without_its_link(
     node: Session,
 ) -> None:
     await ask(node, "POST", "/core/factories", {"path": "/notes"})
@@ -97,7 +97,7 @@ async def test_a_lease_that_releases_leaves_the_document_and_takes_its_name_out(
     await until(is_released)
 
 
-async def test_under_a_lease_that_is_unknown_or_has_ended_nothing_is_written(
+async def test_a_write_under_an_unknown_or_ended_lease_is_refused(
     node: Session,
 ) -> None:
     await ask(node, "POST", "/core/factories", {"path": "/notes"})
@@ -110,7 +110,7 @@ async def test_under_a_lease_that_is_unknown_or_has_ended_nothing_is_written(
     assert (await ask(node, "GET", "/notes/never"))[0] == 404
 
 
-async def test_where_nobody_would_attach_anything_a_lease_is_refused(node: Session) -> None:
+async def test_a_lease_is_refused_where_a_write_cannot_attach(node: Session) -> None:
     await ask(node, "POST", "/core/factories", {"path": "/notes"})
     lease = await granted(node)
     await ask(node, "PUT", "/notes/plain", {"a": 1})
@@ -164,12 +164,12 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("asked", BAD, ids=str)
-async def test_a_lease_that_cannot_be_is_refused(node: Session, asked: dict[str, Any]) -> None:
+async def test_an_invalid_lease_is_refused(node: Session, asked: dict[str, Any]) -> None:
     status, code = await ask(node, "POST", LEASES, asked)
     assert (status, code) in [(400, "malformed"), (400, "refused-by-service")]
 
 
-async def test_what_is_asked_of_a_lease_that_is_unknown_is_404(node: Session) -> None:
+async def test_a_request_to_an_unknown_lease_is_404(node: Session) -> None:
     none, unknown = f"{LEASES}/nobody", (404, "no-such-lease")
     assert await kept_alive(node, none) == unknown
     assert await ask(node, "GET", none) == unknown
@@ -178,7 +178,7 @@ async def test_what_is_asked_of_a_lease_that_is_unknown_is_404(node: Session) ->
         assert await ask(node, "PATCH", none, {"kind": kind, "link": "/notes/a"}) == unknown
 
 
-async def test_an_ended_lease_takes_nothing_and_its_id_is_not_given_again(node: Session) -> None:
+async def test_an_ended_lease_attaches_nothing_and_its_id_is_not_reused(node: Session) -> None:
     lease = await granted(node, documentSelfLink="once")
     await revoked(node, lease)
     attach = {"kind": "AttachRequest", "link": "/notes/a"}
@@ -188,7 +188,7 @@ async def test_an_ended_lease_takes_nothing_and_its_id_is_not_given_again(node: 
     await revoked(node, lease)  # A second revocation gets the same answer.
 
 
-async def test_the_same_id_again_is_the_same_lease_if_it_is_asked_for_alike(node: Session) -> None:
+async def test_a_repeated_grant_returns_its_lease_only_with_the_same_members(node: Session) -> None:
     asked = {"ttlMs": 30_000, "holder": "h", "documentSelfLink": "twice"}
     assert (await ask(node, "POST", LEASES, asked))[0] == 201
     assert (await ask(node, "POST", LEASES, asked))[0] == 200
@@ -210,7 +210,7 @@ MALFORMED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("change", MALFORMED, ids=str)
-async def test_a_request_at_a_lease_that_is_none_is_refused(
+async def test_an_invalid_request_to_a_lease_is_refused(
     node: Session, change: dict[str, Any]
 ) -> None:
     lease = await granted(node)
@@ -239,9 +239,7 @@ async def test_many_leases_are_kept_alive_in_one_request(node: Session, other: S
     assert (await ask(node, "GET", f"{LEASES}/keep-alive"))[0] == 405
 
 
-async def test_a_node_counts_its_leases_and_what_becomes_of_them(
-    group: LocalCluster, node: Session
-) -> None:
+async def test_a_node_counts_its_leases_and_their_ends(group: LocalCluster, node: Session) -> None:
     lease = await granted(node, 500)
     assert (await kept_alive(node, lease))[0] == 200
 
@@ -270,7 +268,7 @@ async def test_leases_are_listed(node: Session) -> None:
     assert lease in page["documentLinks"]
 
 
-async def test_a_watcher_of_a_lease_is_answered_when_it_changes(
+async def test_a_waiting_read_of_a_lease_returns_when_it_changes(
     node: Session, other: Session
 ) -> None:
     lease = await granted(node, 500)
@@ -285,7 +283,7 @@ async def test_a_watcher_of_a_lease_is_answered_when_it_changes(
     assert (await ask(node, "GET", lease, If_None_Match=tag, Prefer="wait=0"))[0] == 400
 
 
-async def test_a_lease_is_to_expire_by_whoever_does_not_hold_it(node: Session) -> None:
+async def test_a_client_that_does_not_hold_a_lease_may_expire_it(node: Session) -> None:
     lease = await granted(node, 1_000)
     status, page = await ask(node, "PATCH", lease, {"kind": "ExpireRequest"})
     assert (status, page["state"]) == (200, "expiring")
@@ -299,7 +297,7 @@ async def test_a_lease_is_to_expire_by_whoever_does_not_hold_it(node: Session) -
     await until(has_ended)
 
 
-async def test_a_lease_that_is_expiring_is_not_said_to_have_ended(node: Session) -> None:
+async def test_an_expiring_lease_is_not_reported_as_ended(node: Session) -> None:
     expiring, ended = await granted(node, documentSelfLink="slow"), await granted(node)
     assert (await ask(node, "PATCH", expiring, {"kind": "ExpireRequest"}))[0] == 200
     await revoked(node, ended)

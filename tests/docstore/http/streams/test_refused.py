@@ -29,7 +29,7 @@ WRONG_TOPICS: dict[str, tuple[Any, int]] = {
 
 
 @pytest.mark.parametrize("what", WRONG_TOPICS)
-async def test_what_can_be_no_topic_is_refused(node: Session, what: str) -> None:
+async def test_an_invalid_topic_is_refused(node: Session, what: str) -> None:
     body, status = WRONG_TOPICS[what]
     async with node.post("/core/streams", json=body) as response:
         assert (await problem_of(response, status))["outcome"] == "not_applied"
@@ -78,7 +78,7 @@ NOT_THERE = {
 
 
 @pytest.mark.parametrize("what", NOT_THERE)
-async def test_what_is_not_there_or_not_understood_is_told(
+async def test_a_missing_path_or_malformed_query_has_its_status(
     node: Session, topic: str, what: str
 ) -> None:
     method, _, path = what.replace("{topic}", topic).partition(" ")
@@ -126,7 +126,7 @@ def small() -> list[str]:
 
 
 @pytest.mark.parametrize("what", WRONG_RECORDS)
-async def test_what_can_be_no_record_is_refused(node: Session, small: list[str], what: str) -> None:
+async def test_an_invalid_record_is_refused(node: Session, small: list[str], what: str) -> None:
     if not small:
         small.append(await created(node, batchBytesMax=2048))
     media, body, status, detail = WRONG_RECORDS[what]
@@ -161,7 +161,7 @@ async def test_a_numbered_request_names_its_partition_in_the_path(
         assert (await read(node, f"{topic}/partitions/{partition}"))["leo"] == 0
 
 
-async def test_a_number_that_is_none_is_refused(node: Session, topic: str) -> None:
+async def test_a_malformed_producer_number_is_refused(node: Session, topic: str) -> None:
     for wrong in ("p", "p; epoch=1", "p; sequence=0; epoch=1", "p; epoch=\u0661; sequence=0"):
         async with node.post(
             f"{topic}/partitions/0/records", json={"value": 1}, headers={"Docstore-Producer": wrong}
@@ -170,7 +170,7 @@ async def test_a_number_that_is_none_is_refused(node: Session, topic: str) -> No
 
 
 @pytest.mark.parametrize("name", ["Idempotency-Key", "Docstore-Quorum", "Fence"])
-async def test_what_only_documents_take_is_refused_with_records(
+async def test_headers_for_documents_are_refused_with_records(
     node: Session, topic: str, name: str
 ) -> None:
     said = {"Idempotency-Key": "k", "Docstore-Quorum": "all", "Fence": "a:1"}[name]
@@ -179,7 +179,7 @@ async def test_what_only_documents_take_is_refused_with_records(
         assert name in (await problem_of(response, 400))["detail"]
 
 
-async def test_a_partition_that_waits_for_nodes_is_there_and_has_no_leader(node: Session) -> None:
+async def test_a_partition_without_enough_nodes_exists_without_a_leader(node: Session) -> None:
     topic = "/core/streams/wide"
     async with node.post("/core/streams", json={"name": "wide", "replicationFactor": 4}) as made:
         assert made.status == 202
@@ -196,7 +196,7 @@ async def test_a_partition_that_waits_for_nodes_is_there_and_has_no_leader(node:
             assert (await problem_of(response, 503))["errorCode"] == "no-leader", path
 
 
-async def test_documents_of_streams_are_not_written_like_others(node: Session, topic: str) -> None:
+async def test_documents_of_streams_are_not_written_as_documents(node: Session, topic: str) -> None:
     line = json.dumps({"op": "PUT", "link": f"{topic}/partitions/0", "body": {}}) + "\n"
     async with node.post("/core/bulk", data=line, headers=NDJSON) as response:
         [result] = [json.loads(each) for each in (await response.text()).splitlines()]
@@ -206,7 +206,7 @@ async def test_documents_of_streams_are_not_written_like_others(node: Session, t
             await problem_of(response, 400)
 
 
-async def test_a_page_of_another_site_may_not_append(node: Session, topic: str) -> None:
+async def test_a_page_of_another_site_cannot_append(node: Session, topic: str) -> None:
     async with node.post(
         f"{topic}/records", json={"value": 1}, headers={"Origin": "http://evil.example"}
     ) as response:
