@@ -1,4 +1,4 @@
-"""What a client sent together: one event, and everything else as if each had come alone."""
+"""A client's batch of separate operations: one event, each operation handled on its own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -58,7 +58,7 @@ def test_a_batch_is_looked_up_at_once_and_each_is_answered() -> None:
     assert found == dict.fromkeys(range(5), (201, 0))
     assert [type(query) for query in group.queries] == [NewestOfMany]
     assert group.load(group.owner(), puts(*links)) == dict.fromkeys(range(5), (200, 1))
-    assert len(group.queries) == 1, "they are in the cache"
+    assert len(group.queries) == 1, "the documents are in the cache"
 
 
 def test_operations_on_one_document_follow_each_other() -> None:

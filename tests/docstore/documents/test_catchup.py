@@ -31,7 +31,7 @@ def test_a_disk_slower_than_our_patience_is_filled_page_after_page(trio: Trio) -
     trio.damage(victim)
     assert trio.run_until(lambda: trio.is_whole(victim), 120)
     pages = ROWS // CONFIG.sending.page_rows
-    # None is sent from the beginning again; a few are on their way twice.
+    # The copy never restarts; a few pages are on their way twice.
     assert pages <= trio.sent[victim, Copy] <= 2 * pages
 
 
@@ -53,13 +53,13 @@ def test_large_documents_do_not_gather_in_memory(trio: Trio) -> None:
     trio.damage(victim)
     before = trio.stored[victim]
     assert trio.run_until(lambda: trio.is_whole(victim), 10)
-    # Two of these rows are as much as may wait; by their number all eight could.
+    # By size two of these rows may wait; by number all eight could.
     at_once = GATHERED_PAGES * CONFIG.sending.page_rows
     assert trio.stored[victim] - before >= ROWS // at_once + 8 // 2
 
 
 def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
-    """Asked for more, the new process has nothing to go on from: the copy begins anew."""
+    """A new process has no earlier pages to continue from: the copy begins anew."""
     victim = victim_of(trio)
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
@@ -91,7 +91,7 @@ def test_damage_in_the_middle_of_a_copy_begins_it_anew(trio: Trio) -> None:
 
 
 def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> None:
-    """The owner holds its trimming back while it copies; should it not, nothing may be mixed."""
+    """Mix no pages even if the owner trims while it copies, which it avoids."""
     victim = victim_of(trio)
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
@@ -133,7 +133,7 @@ def test_a_copy_whose_last_answer_is_lost_is_over_all_the_same(trio: Trio) -> No
     trio.damage(victim)
     log = trio.replicas[victim].core.logs[0]
     assert trio.run_until(lambda: log.full, 20)
-    trio.cut_off = {victim}  # What it says now, that it has all of it, is heard by nobody.
+    trio.cut_off = {victim}  # Its answer that the copy is complete is lost.
     trio.write(1)
     assert not trio.run_until(lambda: trio.is_whole(victim), 1)
     trio.cut_off = set()

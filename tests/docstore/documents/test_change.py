@@ -1,4 +1,4 @@
-"""What may be changed about a group, and the configurations that a change goes through."""
+"""Changes of a group, and the configurations that a change goes through."""
 
 import pytest
 

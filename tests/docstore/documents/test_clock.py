@@ -1,4 +1,4 @@
-"""Wrong clocks of a minority stamp no row wrongly, and make nothing old."""
+"""Wrong clocks of a minority stamp no row wrongly, and age no row."""
 
 from collections.abc import Iterable
 
@@ -22,13 +22,13 @@ def group(size: int = 3) -> tuple[World, Cluster]:
 
 
 def ahead_us(world: World, cluster: Cluster, name: str) -> int:
-    """Return how far the time that a node stamps with is ahead of the truth."""
+    """Return how far a node's stamps are ahead of the true time."""
     core = cluster.processes[name].replica.core
     return core.wall_now_us() - EPOCH_US - int(core.now * 1e6)
 
 
 def past_by_us(world: World, cluster: Cluster, name: str) -> int:
-    """Return how long ago what a node takes for past is past."""
+    """Return the age of the latest instant that a node takes for past."""
     core = cluster.processes[name].replica.core
     return EPOCH_US + int(core.now * 1e6) - core.past_us()
 
@@ -128,7 +128,7 @@ def test_what_is_past_has_been_passed_by_a_majority_of_both_sets(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_history_outlives_a_clock_that_is_an_hour_ahead(seed: int) -> None:
-    # What a client was told of is asked for again; only what is old may be gone.
+    # Clients read again the versions that they have seen; only old ones may be gone.
     calm = Profile(slots=1, links=2, kinds=("clock",), retention_s=30.0, past=True)
     outcome = run(seed, calm)
     assert (outcome.problems, outcome.stuck) == ([], [])

@@ -1,4 +1,4 @@
-"""Documents whose factory counts versions: what their owner shows, before anything has gone."""
+"""Documents whose factory counts versions: the owner hides old ones before it trims them."""
 
 from docstore.documents.events import Requested
 from docstore.documents.timing import ReplicaConfig
@@ -29,7 +29,6 @@ def group(versions: int) -> Process:
 
 
 def asked(node: Process, operation: Operation) -> Answer:
-    """Return what a node answers."""
     world, answers = node._world, []
     node.request(lambda request: Requested(request, operation, world.now + 3.0), answers.append)
     world.run(world.now + 0.5)
@@ -49,7 +48,7 @@ def test_the_past_begins_with_as_many_versions_as_the_factory_says() -> None:
     rows = read(node, "history", None, 9).rows
     assert [row.version for row in rows or ()] == [4, 3]
     log = node.replica.core.logs[0]
-    assert (log.kept, log.end) == (0, 5), "nothing has gone"
+    assert (log.kept, log.end) == (0, 5), "no row was trimmed"
 
 
 def test_of_a_factory_that_counts_nothing_all_is_shown() -> None:

@@ -1,4 +1,4 @@
-"""A node that stops: whoever waits for it is answered before it ends."""
+"""A node that stops: it answers waiting requests before it ends."""
 
 from docstore.documents.events import Requested
 from docstore.machines.events import DrainAsked
@@ -10,7 +10,7 @@ from tests.docstore.documents.trio import CONFIG, NAMES, TICK_S, Trio
 def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
-    # No disk comes to an end: the update is neither decided nor refused.
+    # No commit ends: the update is neither decided nor refused.
     trio.sync_s = dict.fromkeys(NAMES, 1e9)
     entry = next(name for name in NAMES if name != trio.owner())
     patience_s = trio.replicas[entry].core.config.waiting.drain_patience_s
@@ -40,7 +40,7 @@ def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
 
 
 def successor(trio: Trio) -> str:
-    """Have the owner give the slot away; return who has it two tenths of a second later."""
+    """Have the owner hand the slot over; return the owner two tenths of a second later."""
     left = trio.owner()
     trio.feed(left, DrainAsked())
     trio.run_until(lambda: trio.owner() not in ("", left), 0.2)
@@ -54,7 +54,7 @@ def test_who_has_just_started_takes_at_once_what_it_is_given() -> None:
     assert trio.owner() == preferred
     trio.restart(heir)
     trio.run_until(lambda: False, 0.3)
-    # The preferred member is not just starting as well: this one has heard of it.
+    # The heir has heard of the preferred member, so it does not wait for that one to start.
     assert successor(trio) == heir
 
 
@@ -66,7 +66,7 @@ def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None
     trio.feed(owner, DrainAsked())
     log = trio.replicas[owner].core.logs[0]
     assert trio.run_until(lambda: log.term.closed_since is not None, 1)
-    # The owner does not know yet how far this one has come, so it gives the slot to the third.
+    # The owner does not know the end of the second's log yet, so it hands over to the third.
     trio.restart(second)
     log.term.followers[second].adopted = False
     assert trio.run_until(lambda: trio.sent[third, HandOver], 0.2)

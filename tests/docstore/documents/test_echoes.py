@@ -1,4 +1,4 @@
-"""A frame that comes twice: what an owner says of the second one clears no doubt (rule C3)."""
+"""A frame that comes twice: the answer to the second clears no doubt (rule C3)."""
 
 import pytest
 
@@ -34,7 +34,7 @@ FULL = DiskFilled(Recovered("n1", 1, first_registered(founded("n1", "n2", "n3"))
 
 
 def answers(effects: list[Effect]) -> list[tuple[int, int | None, bool]]:
-    """Return (sequence number, status, whether it was proposed) of what is handed back."""
+    """Return (sequence number, status, whether it was proposed) of each operation handed back."""
     handed_back = [message for _, message in sends(effects) if isinstance(message, Answered)]
     return [
         (seq, answer and answer.status, proposed)
@@ -44,7 +44,7 @@ def answers(effects: list[Effect]) -> list[tuple[int, int | None, bool]]:
 
 
 def appended() -> Replica:
-    """Return an owner that has put the operation at the end of its log, in this turn."""
+    """Return an owner that has appended the operation to its log in this turn."""
     machine = opened()
     asked = machine.step(Received("n2", FRAME), 0.6)
     found = [(effect.token, []) for effect in asked if isinstance(effect, Read)]
@@ -56,7 +56,7 @@ def appended() -> Replica:
 def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: Event) -> None:
     machine = appended()
     machine.step(TurnEnded(), 0.6)
-    # What it says now is lost; then the same frame comes once more.
+    # This answer is lost; then the same frame comes once more.
     assert answers(machine.step(end, 0.8)) == [(5, None, True)]
     assert answers(machine.step(Received("n2", FRAME), 0.9)) == [(5, None, True)]
 
@@ -75,7 +75,7 @@ def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_ane
     assert answers(machine.step(Received("n2", Confirmed(confirm.round, ())), 0.7)) == [
         (5, 404, False)
     ]
-    # A checksum failed, and the log came back from another replica: with the document, by now.
+    # A checksum failed, and the log came back from another replica with the document.
     log = machine.core.logs[0]
     log.operations = Operations()
     log.term.cache.clear()
@@ -102,7 +102,7 @@ HandedBack = list[tuple[int | None, bool]]
 
 
 def weaker() -> tuple[World, Cluster, list[Process]]:
-    """Return a group of level 2, those first who execute its operations first."""
+    """Return a group of level 2, in the order in which nodes execute its operations."""
     world = World(1)
     cluster = Cluster(world, 3, factor=None, slots=1, config=ReplicaConfig(), changes=False)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
@@ -116,7 +116,7 @@ def weaker() -> tuple[World, Cluster, list[Process]]:
 
 
 def handed_back_by(process: Process) -> HandedBack:
-    """Return a list that (status, whether it was proposed) of each operation will join."""
+    """Return a list that will get (status, whether it was proposed) of each operation."""
     handed_back: HandedBack = []
     core, reply = process.replica.core, process.replica.core.reply
 
@@ -140,7 +140,7 @@ def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:
     owner.feed(frame(entry, 1))
     world.run(world.now + 1.0)
     assert handed_back == [(201, False)]
-    owner.feed(DrainAsked())  # From here on it is another node's to execute.
+    owner.feed(DrainAsked())  # From here on another node executes.
     owner.feed(frame(entry, 1))
     assert handed_back[1:] == [(None, True)]
 

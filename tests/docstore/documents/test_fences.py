@@ -22,7 +22,7 @@ PLAIN = DeclaredService(ServiceOptions(path="/prices", kind="prices"))
 
 
 class History:
-    """One document, as its owner would make it."""
+    """The rows of one document, made as its owner makes them."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -52,7 +52,7 @@ class History:
 
     @property
     def fences(self) -> dict[str, int]:
-        """What the newest row remembers."""
+        """The fences of the newest row."""
         return dict(fences_of(self.rows[-1] if self.rows else None))
 
 
@@ -95,7 +95,7 @@ def test_a_fence_is_looked_at_before_anything_else_is() -> None:
     outcome = handle(document.rows[-1], stale, PLAIN, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert outcome.answer.code == "fenced"
-    assert outcome.answer.row == document.rows[-1]  # Which tells what is remembered.
+    assert outcome.answer.row == document.rows[-1]  # It shows the remembered fences.
 
 
 def test_a_factory_may_demand_a_fence() -> None:

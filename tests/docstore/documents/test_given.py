@@ -1,4 +1,4 @@
-"""An update that depends on another document of its slot: executed only if that need not change."""
+"""An update that is executed only if a patch would leave another document unchanged."""
 
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_a_refusal_of_the_other_document_is_the_answer_and_says_that_it_is_not_o
 
 
 def test_what_is_not_decided_counts_too() -> None:
-    """The gate is locked by a row that no other replica has yet: it is before ours in the log."""
+    """Judge by a row that only the owner has yet, as it precedes the update in the log."""
     group = Gated()
     group.put(GATE, {"open": True})
     group.cut_off = {name for name in group.replicas if name != group.owner()}

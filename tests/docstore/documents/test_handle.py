@@ -1,4 +1,4 @@
-"""What an update makes of a document: preconditions, coming and going, versions, refusals."""
+"""Effects of updates on a document: preconditions, creation, deletion, versions, refusals."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def new(head: Row | None, operation: Operation, by: Any = PLAIN, floor: int = -1
 TOMBSTONE = row(4, deleted=True)
 
 
-# Coming into being and going
+# Creation and deletion
 
 
 def test_the_first_version_is_0_or_what_follows_a_purge() -> None:
@@ -239,7 +239,7 @@ def test_nothing_changed_is_no_version() -> None:
     assert handle(head, operation, example, floor=-1, now_us=lambda: 0) == Unchanged(head)
 
 
-# What authors say
+# Options and checks of authors
 
 
 def test_immutable_documents_come_and_go_but_do_not_change() -> None:

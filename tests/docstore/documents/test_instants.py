@@ -54,7 +54,7 @@ def test_what_is_under_way_with_a_time_up_to_the_instant_is_decided_first() -> N
     assert answer_to(trio, 3).row == written(trio, 2)
     trio.sync_s = dict.fromkeys(NAMES, 1.0)
     write(trio, 4)
-    ask(trio, 5, written(trio, 2).updated_us)  # What is under way is later, and not waited for.
+    ask(trio, 5, written(trio, 2).updated_us)  # The pending row is later: no need to wait.
     assert trio.run_until(lambda: 5 in answers(trio), 0.5)
     assert written(trio, 5) == written(trio, 2)
 
@@ -73,7 +73,7 @@ def test_no_later_row_has_a_time_that_was_answered_for() -> None:
 
 
 def take_over(trio: Trio) -> None:
-    """Have another node own the slot, and the owner come back."""
+    """Have another node become owner, and the earlier owner come back."""
     before = trio.owner()
     trio.cut_off.add(before)
     others = [name for name in NAMES if name != before]
@@ -92,7 +92,7 @@ def test_an_owner_whose_clock_is_behind_makes_no_row_of_an_instant_answered_befo
     now_us = clock_of(trio)
     ask(trio, 2, now_us)
     answer_to(trio, 2)
-    # All clocks are behind now: what the replicas have noted is all that tells.
+    # All clocks are behind now: only the notes of the replicas show the instant.
     trio.ahead_us.update(dict.fromkeys(NAMES, -HOUR_US))
     take_over(trio)
     write(trio, 3)
@@ -122,7 +122,7 @@ def test_an_instant_that_is_yet_to_come_is_refused() -> None:
     refused = answers(trio)[2]
     assert (refused.status, refused.code) == (400, "malformed")
     assert "yet to come" in refused.detail
-    # A row may be later than the clock, and is there all the same.
+    # A row that is later than the clock is found.
     ask(trio, 3, written(trio, 1).updated_us)
     assert written(trio, 3) == written(trio, 1)
 

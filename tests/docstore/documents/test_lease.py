@@ -1,4 +1,4 @@
-"""Reads by lease: what a replica promises with its answer, and how long an owner trusts it."""
+"""Reads by lease: a replica's promise with its answer, and how long an owner trusts it."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def read(world: World, cluster: Cluster, name: str) -> list[Answer]:
 
 
 def promises(replica: Replica, now: float, candidate: str, epoch: int) -> bool:
-    """Say whether a replica promises the slot to a candidate, when asked at that moment."""
+    """Say whether a replica promises the slot to a candidate at that moment."""
     before = replica.core.logs[0].promised
     replica.step(Received(candidate, Prepare(epoch, SLOT)), now)
     return replica.core.logs[0].promised != before

@@ -1,4 +1,4 @@
-"""A slot leaves a node while its disk is being read: what the disk says then counts no more."""
+"""A slot leaves a node during a disk read: the result of the read counts no more."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def decided_and_stored() -> Replica:
 
 
 def leave_slot(machine: Replica) -> None:
-    """Have the group go on without the machine."""
+    """Remove the machine from the group."""
     members = tuple(MemberEntry(each, each, "host", 1) for each in ("n2", "n3"))
     reconfigure.use(machine.core, Configuration(2, "test", 1, 1, None, members))
     assert machine.core.logs == {}

@@ -1,4 +1,4 @@
-"""What nodes measure of the operations that they execute, in a simulated group."""
+"""Measures of the operations that nodes execute, in a simulated group."""
 
 from collections import Counter
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_refusals_are_failures_and_what_was_not_executed_is_nothing() -> None:
     assert asked(nodes[0], refused).status == 404
     measures = [m for n in nodes for m in n.replica.measures.of("/t/none").values()]
     assert [(each.count, each.failed) for each in measures] == [(1, 1)]
-    # Handed back by who does not own it: the entry node asks again, and is answered once.
+    # A node that is not the owner hands it back: the entry node asks again, answered once.
     measured = Measures({"/t"})
     inflight = Inflight("n0", 1, 1, 1, 1, 9.0, 0, PUT)
     measured.arrived(inflight, 1.0)

@@ -1,4 +1,4 @@
-"""Slots of nodes whose disks are full: who has room owns them; if nobody has, they are read."""
+"""Slots of nodes with full disks: a node with room owns them; without one, only reads go on."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def trio() -> Trio:
 
 
 def asked(trio: Trio, entry: str, operation: Operation) -> Answer:
-    """Ask a node, and return its answer."""
+    """Return a node's answer."""
     trio.answers.clear()
     trio.feed(entry, Requested(len(trio.sent), operation, trio.now + 5))
     assert trio.run_until(lambda: trio.answers, 10)
@@ -38,7 +38,7 @@ def test_a_slot_goes_to_who_has_room_and_nobody_is_refused(trio: Trio) -> None:
     for entry in NAMES:
         assert asked(trio, entry, UPDATE).is_success
     assert trio.owner() != left
-    # It is preferred, and gets nothing back as long as its disk is full.
+    # The preferred node does not get the slot back as long as its disk is full.
     trio.run_until(lambda: False, 20)
     assert trio.owner() not in ("", left)
     trio.feed(left, Room(has_room=True))
@@ -63,7 +63,7 @@ def test_where_no_disk_has_room_reads_go_on_and_updates_are_refused_at_once(trio
     roomy, second = (name for name in NAMES if name != trio.owner())
     trio.feed(roomy, Room(has_room=True))
     assert trio.run_until(lambda: trio.owner() == roomy, 5)
-    assert asked(trio, NAMES[0], UPDATE).code == "disk-full"  # It has room, and no majority has.
+    assert asked(trio, NAMES[0], UPDATE).code == "disk-full"  # Only the owner has room.
     trio.feed(second, Room(has_room=True))
     trio.run_until(lambda: False, 1)
     assert asked(trio, NAMES[0], UPDATE).status == 200
@@ -80,7 +80,7 @@ def test_who_starts_on_a_full_disk_takes_a_slot_that_nobody_else_can_have(trio: 
 def test_a_slot_that_was_closed_is_served_again_when_there_is_room_meanwhile(trio: Trio) -> None:
     owner = trio.owner()
     trio.run_until(lambda: False, 1)
-    trio.sync_s = dict.fromkeys(NAMES, 1e9)  # What is under way stays so.
+    trio.sync_s = dict.fromkeys(NAMES, 1e9)  # No write ends.
     trio.feed(owner, Requested(1, UPDATE, trio.now + 100))
     term = trio.replicas[owner].core.logs[0].term
     assert term is not None
@@ -91,14 +91,14 @@ def test_a_slot_that_was_closed_is_served_again_when_there_is_room_meanwhile(tri
 
 
 def test_o8_an_owner_with_room_refuses_at_once_while_most_replicas_have_none() -> None:
-    """They took its rows until nothing was left: 504 at the deadline, it may have happened."""
+    """Refuse before replicas take rows that could only end as 504 at the deadline."""
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
     first, second = (name for name in NAMES if name != owner)
     trio.feed(first, Room(has_room=False))
     trio.run_until(lambda: False, 1)
-    assert asked(trio, owner, UPDATE).status == 201  # It and the other one are a majority.
+    assert asked(trio, owner, UPDATE).status == 201  # The owner and `second` are a majority.
     trio.feed(second, Room(has_room=False))
     trio.run_until(lambda: False, 1)
     stored = trio.stored.copy()

@@ -1,4 +1,4 @@
-"""What a log remembers of operations, and when it forgets: not too early, not never (rule C1)."""
+"""A log's memory of operations: it forgets them neither too early nor never (rule C1)."""
 
 import itertools
 import tracemalloc
@@ -35,7 +35,7 @@ def noted(*rows: Row) -> Operations:
 
 
 def keys_of(found: Operations, *links: str) -> list[bool]:
-    """Return for each link whether the key that is named like it is known, at the instant 0."""
+    """Return for each link whether the key of the same name is known at the instant 0."""
     return [found.find_key(link, link, 0) is not None for link in links]
 
 
@@ -47,7 +47,7 @@ def test_keys_are_forgotten_after_ten_minutes_and_no_earlier() -> None:
     assert keys_of(found, "/t/0", "/t/1", "/t/2", "/t/3") == [False, False, True, True]
     found.forget_keys(KEY_LIFE_US + 6 * MINUTE_US)
     assert keys_of(found, "/t/2", "/t/3") == [False, False]
-    assert not found._keys, "expired keys take memory all the same"
+    assert not found._keys, "expired keys take memory"
 
 
 def test_a_key_that_is_used_again_lives_as_long_as_its_last_use() -> None:
@@ -177,7 +177,7 @@ def test_all_replicas_forget_keys_where_nobody_writes_any_more(
 def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
-    for name in NAMES:  # Tombstones that are gone: their versions will never be given again.
+    for name in NAMES:  # Versions of purged tombstones are never given again.
         trio.replicas[name].core.logs[0].floor = floor
     numbers = itertools.count(1)
 
@@ -190,7 +190,7 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
         return answer.status, answer.row.version
 
     def told(verb: str, key: str, **more: Any) -> tuple[int, int]:
-        """Ask twice under one key; return what both were told: the status and the version."""
+        """Ask twice under one key; return the status and the version of both answers."""
         asked = Operation(verb=verb, link="/t/a", body=b'{"n":1}', key=key, **more)
         first = once(asked)
         assert once(asked) == first
@@ -237,7 +237,7 @@ def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
 
 
 def _known(found: Operations, end: int) -> list[Any]:
-    """Return all that anybody may ask."""
+    """Return the answers to all possible queries."""
     operations = [((name, 9), seq) for name in NAMES for seq in range(end + 6)]
     keys = [found.find_key(link, key, 0) for link in ("/t/a", "/t/b") for key in ("k", "l")]
     return [found.is_over(*each) or found.find(*each) for each in operations] + keys

@@ -1,4 +1,4 @@
-"""What timers found out about slots is found out anew when it has changed who owns them."""
+"""Conclusions of timers about slots are drawn anew when the owners of the slots change."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_what_has_opened_is_claimed_though_heartbeats_left_before() -> None:
 
 @pytest.fixture
 def returned() -> tuple[Trio, str]:
-    """Return a group in which the one whom the hash prefers is back, and another owns the slot."""
+    """Return a group whose preferred owner is back while another member owns the slot."""
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     preferred = trio.owner()

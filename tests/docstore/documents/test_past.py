@@ -1,4 +1,4 @@
-"""What is said of versions that are there, let go of, hidden, or never were."""
+"""Answers about versions that are stored, trimmed, hidden, or never existed."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_what_is_there_and_not_shown_is_gone(select: Select, found: int, status:
 def test_history_ends_at_the_first_that_is_shown() -> None:
     answer = past_answer(("history", None, 9), [row(n) for n in (9, 8, 7, 6, 5)], 7)
     assert [each.version for each in answer.rows or ()] == [9, 8, 7]
-    # A page that begins behind it is empty, and no error: its reader was overtaken.
+    # A page that begins before it is empty, and no error: its reader was overtaken.
     answer = past_answer(("history", 6, 9), [row(5)], 7)
     assert (answer.status, answer.rows) == (200, [])
     assert past_answer(("history", None, 9), [], 7).status == 404

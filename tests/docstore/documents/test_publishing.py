@@ -1,4 +1,4 @@
-"""What the replica of a slot tells its node of: decided rows that nodes act on."""
+"""The replica of a slot publishes to its node the decided rows that nodes act on."""
 
 from docstore.documents.effects import Publish
 from docstore.model.document import Row

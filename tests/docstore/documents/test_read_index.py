@@ -1,4 +1,4 @@
-"""How far slots are decided: said only of what this node owns, as a quorum confirms afterwards."""
+"""Read indexes: an owner gives one only for its slots, and after a quorum has confirmed it."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_the_owner_says_how_far_its_slot_is_decided() -> None:
     owner = trio.owner()
     log = trio.replicas[owner].core.logs[0]
     ask(trio, owner, 1)
-    assert 1 not in trio.indexes  # Nobody has confirmed anything yet.
+    assert 1 not in trio.indexes  # No replica has confirmed the term yet.
     assert trio.run_until(lambda: 1 in trio.indexes, 1)
     assert trio.indexes[1] == {0: (log.promised[0], log.decided)}
 

@@ -1,4 +1,4 @@
-"""After a restart: a retry finds what its first attempt has made, or is told that nobody knows."""
+"""After a restart: a retry finds the row of its first attempt, or its fate is unknown."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from tests.docstore.documents.trio import NAMES, Trio
 ONCE, BUSY, NEVER = "/t/once", "/t/0", "/t/never"
 """A document with one version, one that is written to all the time, and one that is not there."""
 BOOT, FIRST = 9, 1000
-"""Of the entry nodes; and the operation that all begins with."""
+"""The boot number of the entry nodes, and the sequence number of the first operation."""
 
 
 def asked(seq: int, attempt: int, link: str, key: str = "") -> Forwarded:
@@ -41,11 +41,11 @@ class Group(Trio):
 
     @property
     def pages(self) -> list[History]:
-        """What was read back of documents."""
+        """The reads of earlier versions of documents."""
         return [query for query in self.queries if isinstance(query, History)]
 
     def feed(self, name: str, event: Any) -> None:
-        """Look at what the entry node is told."""
+        """Note the answers to the entry node."""
         if isinstance(event, Received) and isinstance(event.message, Answered):
             for seq, _, answer, *_ in event.message.answers:
                 assert answer is not None
@@ -53,7 +53,7 @@ class Group(Trio):
         super().feed(name, event)
 
     def ask(self, *frames: Forwarded) -> list[tuple[int, int | None]]:
-        """Return what is answered to operations that come together, as (status, version)."""
+        """Return (status, version) of the answers to operations that come together."""
         owner = self.owner()
         entry = "n2" if owner != "n2" else "n3"
         seqs = [frame.seq for frame in frames]
@@ -64,7 +64,7 @@ class Group(Trio):
         return [self.told[seq] for seq in seqs]
 
     def begin_anew(self) -> None:
-        """Have every process die, and others take their places; the owner is the same."""
+        """Restart every process; the owner stays the same."""
         before = self.owner()
         for name in self.replicas:
             self.restart(name)
@@ -74,7 +74,7 @@ class Group(Trio):
         self.queries.clear()
 
     def bound(self, rows: int) -> None:
-        """Have documents be read back so far only."""
+        """Bound the rows that a recall may read of a document."""
         core = self.replicas[self.owner()].core
         core.config = replace(core.config, memory=MemoryBounds(recall_rows=rows))
 
@@ -89,7 +89,7 @@ def restarted(first: Forwarded, later: int) -> Group:
 
 
 def let_pass(group: Group, passed_us: int) -> None:
-    """Have all wall clocks jump ahead, and be heard."""
+    """Have all wall clocks jump ahead, and wait for ticks that show it."""
     group.ahead_us.update(dict.fromkeys(NAMES, passed_us))
     group.run_until(lambda: False, 0.5)
 
@@ -143,7 +143,7 @@ def test_what_may_lie_deeper_is_not_done_again() -> None:
 
 def test_a_row_that_was_stamped_by_a_slow_clock_is_found_all_the_same() -> None:
     group = restarted(asked(FIRST, 1, BUSY), later=40)
-    # To the owner, all of them are of yesterday.
+    # For the owner, all rows are a day old.
     let_pass(group, 86_400_000_000)
     group.bound(10)
     assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]

@@ -1,4 +1,4 @@
-"""The machine, one event at a time: what it says, in which order, and what it waits for."""
+"""The machine, one event at a time: its messages, their order, and its waits."""
 
 from random import Random
 from typing import Any
@@ -133,7 +133,7 @@ def test_a_hole_is_answered_with_what_is_there() -> None:
 
 
 def opened(*elsewhere: str) -> Replica:
-    """Return an owner whose term is open, by the road that every owner takes."""
+    """Return an owner whose term has opened in the regular way."""
     machine = replica(elsewhere=elsewhere)
     asked = machine.step(Received("n2", Heartbeat((), True, b"")), 0.1)
     asked += machine.step(Tick(1_000_000), 0.15)
@@ -237,7 +237,7 @@ def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_
     # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
     assert len(term.cache) == 400
     assert 1 <= looks <= 8
-    # Once all is decided and stored, they go.
+    # Once all is decided and stored, the cache evicts them.
     [token] = tokens(machine.step(TurnEnded(), 0.6))
     machine.step(Persisted(token), 0.7)
     machine.step(Received("n2", Accepted([(0, 1, 400)])), 0.7)
@@ -355,7 +355,7 @@ def test_the_common_end_is_where_the_newest_shared_term_ends_first(
 
 
 def settled(machine: Replica, now: float) -> list[tuple[str, object]]:
-    """End the turn, let its batches reach the disk, until there are none; return what is said."""
+    """End turns and complete their batches until there are none; return the messages sent."""
     said: list[tuple[str, object]] = []
     effects = machine.step(TurnEnded(), now)
     while True:
@@ -368,7 +368,7 @@ def settled(machine: Replica, now: float) -> list[tuple[str, object]]:
 
 
 def test_a_term_opens_when_a_quorum_stands_at_its_base() -> None:
-    """Rows that this node alone has may have been decided, or not: it serves neither answer yet."""
+    """Serve no reads while rows that only this node has may be decided or not."""
     machine = replica()
     machine.step(Received("n3", offer(1, row(1, owner="n3"), row(2, owner="n3"))), 0.05)
     settled(machine, 0.05)

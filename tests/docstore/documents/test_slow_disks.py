@@ -1,4 +1,4 @@
-"""Disks whose commits take longer than anything else."""
+"""Disks whose commits take longer than an attempt's timeout."""
 
 from docstore.documents.events import Requested
 from docstore.model.operation import Operation
@@ -6,7 +6,7 @@ from tests.docstore.documents.trio import CONFIG, Trio
 
 
 def test_an_owner_is_found_though_each_commit_takes_longer_than_an_attempt_may_at_first() -> None:
-    """Rule T4: what fails is given twice as long, or slow disks would never open a slot."""
+    """Rule T4: double the timeout of failed attempts, or slow disks would never open a slot."""
     trio = Trio()
     trio.sync_s = dict.fromkeys(trio.sync_s, 1.5 * CONFIG.leadership.attempt_timeout_s)
     assert trio.run_until(trio.owner, 30)
@@ -25,6 +25,6 @@ def test_what_is_not_decided_is_not_read() -> None:
     trio._at(0.01, trio.owner(), Requested(7, operation, trio.now + 5))
     assert trio.run_until(lambda: len(trio.answers) == 3, 5)
     first, last = (respond for _, respond in trio.answers[1:])
-    assert (first.request, last.request) == (7, 0), "it is read before the other one is decided"
+    assert (first.request, last.request) == (7, 0), "the read is answered before the write"
     assert first.outcome.row is not None
     assert b"old" in first.outcome.row.state

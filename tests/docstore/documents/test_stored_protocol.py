@@ -43,7 +43,7 @@ class Mixed(Cluster):
     def __init__(self, world: World, size: int, protocols: dict[str, int]) -> None:
         self.protocols = protocols
         self.unread: list[str] = []
-        """What a node was told, or found, that its version does not read."""
+        """Configurations that a node received or found, and that its version does not read."""
         config = ReplicaConfig()
         super().__init__(
             world, size, factor=3, slots=2, config=config, changes=True, prepare=self._watch
@@ -59,7 +59,7 @@ class Mixed(Cluster):
                 self.unread.append(f"{process.name} got {each.id} at {self.world.now}")
 
     def stored(self, name: str) -> int:
-        """Return up to which protocol a node stores."""
+        """Return the protocol in which a node stores."""
         return self.processes[name].replica.core.configuration.stored_protocol
 
     def link(self, here: str, there: str) -> None:
@@ -68,7 +68,7 @@ class Mixed(Cluster):
             self.processes[here].feed(LinkMade(there, protocol))
 
     def restart(self, name: str, protocol: int) -> None:
-        """Have a node come back in another version, unless its disk is not for that."""
+        """Restart a node, in another version if that reads the disk."""
         self.crash(name)
         kept = self.processes[name].disk.configuration
         assert kept is not None
@@ -103,7 +103,7 @@ def test_what_some_member_does_not_read_is_not_stored(seed: int) -> None:
 
 
 def one_by_one(seed: int) -> tuple[Mixed, list[int]]:
-    """Bring three nodes to later versions; return what was stored before each."""
+    """Upgrade three nodes; return the stored protocol before each upgrade."""
     world = World(seed)
     group = Mixed(world, 3, dict.fromkeys(NAMES, OLD))
     before = []
@@ -130,7 +130,7 @@ def test_a_build_that_asks_only_some_stores_what_others_do_not_read() -> None:
 
 
 def back_meanwhile(seed: int) -> Mixed:
-    """Have a node come back in the earlier version between the leader's offer and its word."""
+    """Downgrade a node as soon as another one has stored a configuration of the new protocol."""
     world = World(seed)
     group = Mixed(world, 3, {**dict.fromkeys(NAMES, NEW), "n2": OLD})
     world.run(5.0)

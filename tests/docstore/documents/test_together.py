@@ -1,4 +1,4 @@
-"""Batches at their owner: judged first, made together, found again by whoever asks once more."""
+"""Batches at their owner: judged first, made together, and found again by a retry."""
 
 import json
 from collections.abc import Sequence
@@ -138,12 +138,12 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     other = batch_of([put(link) for link in LINKS[:3]], key="once")
     assert group.answer_to(frame(other, seq=7)).code == "key-reused"
     assert group.log.end == 4
-    # The others' documents do not remember it: whoever begins with one of them means another.
+    # Only the first document remembers the key: a batch that begins elsewhere is another one.
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
 
 
 def test_another_version_may_pack_the_lines_of_the_same_batch() -> None:
-    """As a later one does, which has added a member; or whose factory creates by PUT no more."""
+    """Pack a further member as a later version may, or a PUT that no longer creates."""
     group = Batched()
     batch = batch_of([put(link) for link in LINKS], key="once")
     first = group.answer_to(frame(batch))
@@ -172,7 +172,7 @@ def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_re
 
 
 def test_who_reads_a_document_is_waited_for_by_whoever_comes_for_it() -> None:
-    """A batch waits for an update that came before; one that comes after waits for the batch."""
+    """Have a batch wait for an earlier update, and a later update wait for the batch."""
     group = Batched()
     owner = group.owner()
     replica, disk = group.replicas[owner], group.disks[owner]
@@ -239,7 +239,7 @@ def alone(operation: Operation, seq: int) -> Forwarded:
 
 
 def of_size(size: int) -> list[Operation]:
-    """Return updates that make documents of so many bytes together."""
+    """Return updates whose documents have this size in bytes together."""
     body = json.dumps({"x": "x" * (size // len(LINKS))}).encode()
     return [put(link, body) for link in LINKS]
 

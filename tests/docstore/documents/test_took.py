@@ -17,9 +17,9 @@ from tests.docstore.documents.test_replica import (
 
 
 def offering(count: int, bytes_each: int = 10) -> tuple[Replica, list[Propose]]:
-    """Return an owner that has offered so many documents, one an offer, and its messages to n3.
+    """Return an owner that has offered `count` documents, and its messages to n3.
 
-    They are on its own disk: who else takes them makes the quorum.
+    Each offer has one document. They are on its own disk: one follower more is a quorum.
     """
     machine = opened()
     machine.core.config = ReplicaConfig(sending=SendingBounds(page_rows=1))
@@ -34,13 +34,13 @@ def offering(count: int, bytes_each: int = 10) -> tuple[Replica, list[Propose]]:
 
 
 def decided(machine: Replica, answer: AcceptedAll, now: float = 0.7) -> int:
-    """Return how far the slot is decided after an answer of n3."""
+    """Return the decided end of the slot after an answer of n3."""
     machine.step(Received("n3", answer), now)
     return machine.core.logs[0].decided
 
 
 def two_offers(first: int) -> Propose:
-    """Return a numbered message of row 1, and another one."""
+    """Return a numbered message that offers row 1 and the row `first`."""
     other = Offer(0, 1, 0, first, (1, "n1"), 0, [row(first)])
     return Propose([Offer(0, 1, 0, 1, (0, ""), 0, [row(1)]), other], 5, 7)
 

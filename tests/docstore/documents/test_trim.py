@@ -1,4 +1,4 @@
-"""Letting go when somebody asks: never of what a snapshot, or a key, may want of the past."""
+"""Compaction on demand: it keeps the rows that a snapshot or a key may need."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.sim.process import Process
 
 
 def group(slots: int = 1) -> tuple[World, Process]:
-    """Return a group with three versions of a document in its last slot, and the owner of that."""
+    """Return a group with three versions of a document in its last slot, and the slot's owner."""
     world = World(1)
     cluster = Cluster(world, 3, factor=None, slots=slots, config=ReplicaConfig(), changes=False)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
@@ -77,8 +77,8 @@ def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
 
 
 def compacted(group: Batched) -> list[int]:
-    """Have all replicas let go of what was replaced before now; return up to where they do."""
-    for _ in range(2):  # Owners say what all replicas have, the others follow.
+    """Have all replicas compact the rows replaced before now; return where each log begins."""
+    for _ in range(2):  # Owners trim first, the others follow.
         for name in NAMES:
             group.feed(name, CompactAsked(int(group.now * 1e6)))
         group.run_until(lambda: False, 0.5)

@@ -1,4 +1,4 @@
-"""Slots without an owner: for a moment nobody minds, and for longer a node is not ready."""
+"""Slots without an owner: for a moment that is normal, for longer a node is not ready."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def vacant(trio: Trio, *names: str) -> list[int]:
 
 
 def seen(trio: Trio, seconds: float, *names: str) -> Iterator[bool]:
-    """Yield, for so long, whether somebody finds the slot vacant."""
+    """Yield, for some seconds, whether one of the nodes finds the slot vacant."""
     until = trio.now + seconds
     while trio.now < until:
         trio.run_until(lambda: False, TICK_S / 10)
@@ -44,7 +44,7 @@ def test_a_slot_that_is_handed_over_is_never_missed(trio: Trio) -> None:
 
 
 def test_a_slot_whose_owner_was_lost_is_missed_before_it_may_be_replaced(trio: Trio) -> None:
-    """By those that nobody takes over from: two of three are cut off."""
+    """Cut two of three nodes off, so that the third cannot take over."""
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
     left, lost = trio.owner(), trio.now
     other, last = (name for name in NAMES if name != left)
@@ -57,7 +57,7 @@ def test_a_slot_whose_owner_was_lost_is_missed_before_it_may_be_replaced(trio: T
 
 
 def test_who_is_believed_dead_owns_nothing(trio: Trio) -> None:
-    """Membership may know it sooner than the silence on a link shows it."""
+    """Membership may find a death sooner than the silence on a link shows it."""
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
     owner, lost = trio.owner(), trio.now
     other = next(name for name in NAMES if name != owner)

@@ -1,4 +1,4 @@
-"""Who votes on configurations: as many as may, evenly over zones, with as few changes as can be."""
+"""Voters on configurations: as many as allowed, even over zones, with the fewest changes."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ def test_voters_are_spread_evenly_with_the_fewest_changes(
     assert voters in even
     stayed = voting & zones.keys()
     assert len(voters ^ stayed) == min(len(each ^ stayed) for each in even)
-    # The same wherever it is computed, and nothing is left to change.
+    # The choice does not depend on the order of members, and is stable.
     assert chosen(dict(sorted(zones.items(), reverse=True)), voting, most=most) == voters
     assert chosen(zones, voters, most=most) == voters
 
@@ -72,7 +72,7 @@ def test_a_zone_is_decisive_when_the_rest_is_no_majority(
 
 
 def entries(zones: str, votes: str = "") -> tuple[MemberEntry, ...]:
-    """Return members in these zones; those with a `v` vote, none if it is not said."""
+    """Return members in these zones; those with a `v` in `votes` vote."""
     flags = votes.ljust(len(zones), "-")
     return tuple(
         MemberEntry(f"n{n:02}", f"disk {n}", "host", 7000 + n, zone, votes=flags[n] == "v")
@@ -85,7 +85,7 @@ def voters_of(members: Collection[MemberEntry]) -> str:
 
 
 def as_older_versions_chose(members: Collection[MemberEntry]) -> tuple[MemberEntry, ...]:
-    """Return the members as a node votes for them that knows nothing of zones."""
+    """Return the members with the votes that a version without zones gives them."""
     order = sorted(members, key=lambda each: (each.lost, not each.votes, each.id))
     voters = [each.id for each in order if not each.observes][:VOTERS_MAX]
     return tuple(replace(each, votes=each.id in voters) for each in members)
@@ -101,7 +101,7 @@ def test_a_node_of_an_older_version_carries_a_change_on_as_it_was_begun(
 
 @given(st.lists(st.sampled_from("abc"), min_size=4, max_size=12))
 def test_who_votes_after_a_change_was_settled_when_it_began(zones: list[str]) -> None:
-    """Whoever chose them: the joint majorities are of those voters."""
+    """Use the voters of the joint stage, even those that an older version chose."""
     members = as_older_versions_chose(entries("".join(zones), "v" * len(zones)))
     coming = as_older_versions_chose(members[1:])
     joint = Configuration(

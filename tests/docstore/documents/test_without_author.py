@@ -1,4 +1,4 @@
-"""What the store does by itself asks no author, who may be gone, or forbid it (D5, S5)."""
+"""Updates of the store itself skip the author's code, which may be gone or refuse (D5, S5)."""
 
 import pytest
 
@@ -23,7 +23,7 @@ RELEASED = json.dump({LEASE: None})
 
 
 class Declared(Trio):
-    """Three replicas whose factory is declared anew, or no more, as a test says."""
+    """Three replicas whose factory a test replaces or removes."""
 
     def become(self, service: Service | None) -> None:
         for name in NAMES:
@@ -48,7 +48,7 @@ def group() -> Declared:
 
 
 def own(group: Declared, verb: str) -> Operation:
-    """Return what the store wants of the document as it is."""
+    """Return the store's own update of the document in its present version."""
     row = group.ask(Operation(verb="GET", link=LINK)).row
     assert row is not None
     unchanged = Conditions(match=[list(tag_of(row, 3))])

@@ -1,4 +1,4 @@
-"""A standstill: updates wait for its end, reads do not, and what was under way is decided."""
+"""A write barrier: updates wait for its end, reads do not, and pending updates are decided."""
 
 from docstore.documents.events import BarrierAsked, Requested
 from docstore.documents.leadership.write_barrier import STILL_S_MAX

@@ -1,4 +1,4 @@
-"""Three replicas of one slot in virtual time, with disks as slow and links as bad as wanted."""
+"""Three replicas of one slot in virtual time, with settable delays of disks and loss of links."""
 
 import heapq
 import itertools
@@ -25,7 +25,7 @@ TICK_S, LINK_S, SYNC_S = 0.05, 0.001, 0.005
 
 
 class Trio:
-    """Three replicas of one slot in virtual time; how long each disk takes is set from outside."""
+    """Three replicas of one slot in virtual time; tests set how long each disk takes."""
 
     def __init__(self) -> None:
         members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
@@ -33,14 +33,14 @@ class Trio:
         self.now = 10.0
         self.sync_s = dict.fromkeys(NAMES, SYNC_S)
         self.ahead_us: Counter[str] = Counter()
-        """Replica -> by how much its wall clock is wrong."""
+        """Replica -> the error of its wall clock."""
         self.sent: Counter[tuple[str, type]] = Counter()
         self.stored: Counter[str] = Counter()
         """Replica -> how often rows were given to its disk."""
         self.answers: list[tuple[float, Give]] = []
         self.indexes: dict[int, dict[int, tuple[int, int]]] = {}
         self.queries: list[Query] = []
-        """What was read from the disks."""
+        """The reads of the disks."""
         self.lost = 0.0
         self.cut_off: set[str] = set()
         self._numbers = itertools.count()
@@ -68,7 +68,7 @@ class Trio:
         )  # fmt: skip
 
     def restart(self, name: str) -> None:
-        """Have a process die, with all that was on its way to it, and another one begin."""
+        """Restart a process, and lose the events that were on their way to it."""
         self._due = [each for each in self._due if each[2] != name]
         heapq.heapify(self._due)
         self._start(name)
@@ -82,7 +82,7 @@ class Trio:
         heapq.heappush(self._due, (self.now + after_s, next(self._numbers), name, event))
 
     def run_until(self, condition: Any, limit_s: float) -> bool:
-        """Go on until something is so; say whether it came to be."""
+        """Run until the condition holds or the limit is over; return the condition."""
         until = self.now + limit_s
         while not condition() and self.now < until:
             self.now, _, name, event = heapq.heappop(self._due)
@@ -92,7 +92,7 @@ class Trio:
         return bool(condition())
 
     def feed(self, name: str, event: Event) -> None:
-        """Have something happen to a replica, and do what it asks for."""
+        """Give a replica an event, and carry out the effects."""
         replica, events = self.replicas[name], [event]
         while events:
             for effect in replica.step(events.pop(0), self.now):
@@ -120,7 +120,7 @@ class Trio:
                 events.append(TurnEnded())
 
     def owner(self) -> str:
-        """Return who serves the slot, "" while nobody does."""
+        """Return the node that serves the slot, "" without one."""
         terms = ((name, self.replicas[name].core.logs[0].term) for name in NAMES)
         return next((name for name, each in terms if each and each.phase is Phase.OPEN), "")
 
@@ -137,7 +137,7 @@ class Trio:
         return log.full and log.durable == ours.end
 
     def write(self, count: int, text: bytes = b"") -> None:
-        """Have the owner put so many versions."""
+        """Have the owner put `count` versions."""
         for number in range(count):
             body = b'{"n":%d,"text":"%s"}' % (number, text)
             operation = Operation(verb="PUT", link=f"/t/{number % 7}", body=body, creates=True)

@@ -1,8 +1,8 @@
-"""What a few disks may do to one document of level 1 or 2, and what came of what in truth.
+"""Histories of one document of level 1 or 2 on a few disks, with the true ancestors.
 
 Every disk writes upon the heads that it knows, resolves them, or takes in any version that was
-ever written, in any order and however often. Beside each version stand its true ancestors, which
-the product does not see.
+ever written, in any order and however often. Each version has its true ancestors, which the
+product does not see.
 """
 
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ STEPS = st.lists(
     ),
     max_size=24,
 )
-"""Who, what, and a number: of the wall clock, or of the version that is taken in."""
+"""The disk, its action, and a number: the wall clock's, or that of the version to take in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version, and what it came of; itself is among them."""
+    """A version and its ancestors, itself among them."""
 
     row: Row
     ancestors: frozenset[int]
@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(slots=True)
 class History:
-    """All versions in the order in which they were written, and what each disk knows."""
+    """All versions in the order in which they were written, and the branches on each disk."""
 
     level: int
     versions: list[Version] = field(default_factory=list)
@@ -67,7 +67,7 @@ class History:
         of = [self._number(parent) for parent in parents]
         itself = frozenset({len(self.versions)})
         self.versions.append(Version(row, itself.union(*(self.versions[n].ancestors for n in of))))
-        assert branches.add(row), "a new stamp is known to nobody"
+        assert branches.add(row), "the new stamp is known already"
 
     def _epoch(self, winner: Row | None, owner: str) -> int:
         if self.level == 1:
@@ -80,7 +80,7 @@ class History:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Return what came of some steps."""
+    """Return the history that some steps make."""
     history = History(draw(st.sampled_from([1, 2])))
     for step in draw(STEPS):
         history.step(*step)

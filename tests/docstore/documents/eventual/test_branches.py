@@ -1,4 +1,4 @@
-"""Which heads a document has does not depend on how its versions came."""
+"""The heads of a document do not depend on the order in which its versions came."""
 
 from random import Random
 
@@ -42,7 +42,7 @@ def test_two_disks_of_a_node_may_write_in_the_same_microsecond(level: int, wall_
 
 @given(histories(), SOME, SOME)
 def test_two_copies_may_be_joined_by_their_heads(history: History, left: int, right: int) -> None:
-    """Add some to others, or their heads to the heads of the others: it is the same."""
+    """Join the heads of two copies, with the same result as joining all versions."""
     rows = rows_of(history)
     some = [row for n, row in enumerate(rows) if left >> n & 1]
     others = [row for n, row in enumerate(rows) if right >> n & 1]

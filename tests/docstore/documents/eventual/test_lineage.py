@@ -1,4 +1,4 @@
-"""A version vector says exactly what came of what, whatever disks did."""
+"""A version vector shows exactly the ancestors of a version, whatever disks did."""
 
 from itertools import product
 
