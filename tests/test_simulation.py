@@ -76,16 +76,16 @@ CAUGHT_BY = {
 # Ablation -> the test that fails with it: it takes a coincidence that seeds do not meet in time.
 NOTICED_BY: dict[str, Callable[[], None]] = {
     "an-instant-dies-with-its-owner": (
-        test_instants.test_a_replica_that_has_forgotten_what_it_noted_goes_by_its_clock
+        test_instants.test_a_replica_that_has_lost_its_notes_goes_by_its_clock
     ),
     # A second line: with every slot opened anew in each step (M3), the ballots fence as well.
     "any-configuration-counts": (
-        test_replica.test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_counted
+        test_replica.test_a_follower_of_an_older_configuration_gets_the_newer_and_is_not_counted
     ),
-    "count-before-adoption": test_replica.test_a_hole_is_answered_with_what_is_there,
-    "dirty-read": test_slow_disks.test_what_is_not_decided_is_not_read,
+    "count-before-adoption": test_replica.test_a_gap_is_answered_with_the_end_of_the_log,
+    "dirty-read": test_slow_disks.test_an_undecided_row_is_not_read,
     "leases-forgotten-at-start": (
-        test_lease.test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_granted
+        test_lease.test_a_replica_promises_nothing_after_a_start_for_one_lease
     ),
     "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question_not_from_the_answer,
     "one-number-for-what-was-split": (
@@ -95,7 +95,9 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
         test_counted.test_the_past_begins_with_as_many_versions_as_the_factory_says
     ),
     "took-without-its-start": test_took.test_an_answer_to_an_earlier_start_counts_for_nothing,
-    "open-before-quorum-at-base": (test_replica.test_a_term_opens_when_a_quorum_stands_at_its_base),
+    "open-before-quorum-at-base": (
+        test_replica.test_a_term_opens_when_a_quorum_has_reached_its_base
+    ),
 }
 
 

@@ -51,7 +51,7 @@ class Loaded(Trio):
         }
 
 
-def test_a_batch_is_looked_up_at_once_and_each_is_answered() -> None:
+def test_a_batch_is_read_in_one_query_and_each_operation_is_answered() -> None:
     group = Loaded()
     links = [f"/t/{number}" for number in range(5)]
     found = group.load(group.owner(), puts(*links))
@@ -67,7 +67,7 @@ def test_operations_on_one_document_follow_each_other() -> None:
     assert found == {0: (201, 0), 1: (201, 0), 2: (200, 1), 3: (200, 2)}
 
 
-def test_a_batch_that_comes_in_elsewhere_is_forwarded_and_answered() -> None:
+def test_a_batch_at_another_node_is_forwarded_and_answered() -> None:
     group = Loaded()
     entry = next(name for name in group.replicas if name != group.owner())
     found = group.load(entry, puts("/t/a", "/t/b", "/t/c", "/t/d"))
@@ -75,7 +75,7 @@ def test_a_batch_that_comes_in_elsewhere_is_forwarded_and_answered() -> None:
     assert [type(query) for query in group.queries] == [NewestOfMany]
 
 
-def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
+def test_operations_beyond_the_waiting_bound_are_refused_and_the_rest_goes_on() -> None:
     group = Loaded()
     core = group.core
     core.config = replace(core.config, waiting=WaitingBounds(operations_max=2))
@@ -85,7 +85,7 @@ def test_what_there_is_no_room_for_is_refused_and_the_rest_goes_on() -> None:
     assert [each.request for each in refused] == [FIRST + 2, FIRST + 3]
 
 
-def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
+def test_a_query_that_meets_damage_is_repeated_for_each_document() -> None:
     group = Loaded()
     replica, links = group.replicas[group.owner()], ["/t/a", "/t/b", "/t/c", "/t/d"]
     asked = replica.step(BatchRequested(FIRST, puts(*links), group.now + 5), group.now)
@@ -103,7 +103,7 @@ def test_a_look_up_that_meets_damage_is_made_for_each_alone() -> None:
     assert not replica.core.logs[0].full, "and the damaged one's slot abstains"
 
 
-def test_a_document_that_is_there_is_gone_on_from() -> None:
+def test_a_batch_continues_the_versions_of_stored_documents() -> None:
     group = Loaded()
     owner = group.owner()
     group.load(owner, puts("/t/a", "/t/b"))
@@ -126,7 +126,7 @@ def test_bundles_keep_the_order_and_have_one_slot_and_level(places: list[tuple[i
     assert all(one != next_one for one, next_one in pairwise(ends))
 
 
-def test_two_attempts_that_wait_for_one_look_up_make_one_row() -> None:
+def test_two_attempts_that_wait_for_one_query_make_one_row() -> None:
     group = Loaded()
     owner = group.owner()
     entry = next(name for name in group.replicas if name != owner)

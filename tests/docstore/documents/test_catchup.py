@@ -25,7 +25,7 @@ def victim_of(trio: Trio) -> str:
     return next(name for name in NAMES if name != trio.owner())
 
 
-def test_a_disk_slower_than_our_patience_is_filled_page_after_page(trio: Trio) -> None:
+def test_a_disk_slower_than_the_resend_interval_is_filled_page_by_page(trio: Trio) -> None:
     victim = victim_of(trio)
     trio.sync_s[victim] = 5 * CONFIG.sending.resend_interval_s
     trio.damage(victim)
@@ -58,7 +58,7 @@ def test_large_documents_do_not_gather_in_memory(trio: Trio) -> None:
     assert trio.stored[victim] - before >= ROWS // at_once + 8 // 2
 
 
-def test_what_a_copy_has_gathered_is_lost_with_the_process(trio: Trio) -> None:
+def test_gathered_pages_of_a_copy_are_lost_with_the_process(trio: Trio) -> None:
     """A new process has no earlier pages to continue from: the copy begins anew."""
     victim = victim_of(trio)
     trio.damage(victim)
@@ -90,7 +90,7 @@ def test_damage_in_the_middle_of_a_copy_begins_it_anew(trio: Trio) -> None:
     assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
 
 
-def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> None:
+def test_pages_from_before_and_after_a_trim_are_not_mixed(trio: Trio) -> None:
     """Mix no pages even if the owner trims while it copies, which it avoids."""
     victim = victim_of(trio)
     trio.damage(victim)
@@ -104,7 +104,7 @@ def test_pages_of_before_and_after_a_trim_are_not_put_together(trio: Trio) -> No
     assert trio.sent[victim, Copy] >= before + ROWS // CONFIG.sending.page_rows
 
 
-def test_what_somebody_waits_for_does_not_stand_in_line(
+def test_a_copy_that_an_update_waits_for_skips_the_queue(
     trio: Trio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
@@ -117,7 +117,7 @@ def test_what_somebody_waits_for_does_not_stand_in_line(
     assert trio.run_until(lambda: trio.is_whole(victim), 3)
 
 
-def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queued_replica_is_not_asked_again(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "ROWS_A_TICK", 0)
     victim = victim_of(trio)
     trio.damage(victim)
@@ -127,7 +127,7 @@ def test_who_stands_in_line_is_not_asked_again(trio: Trio, monkeypatch: pytest.M
     assert trio.sent[victim, Propose] == before
 
 
-def test_a_copy_whose_last_answer_is_lost_is_over_all_the_same(trio: Trio) -> None:
+def test_a_copy_whose_last_answer_is_lost_still_ends(trio: Trio) -> None:
     victim = victim_of(trio)
     trio.sync_s[victim] = CONFIG.sending.resend_interval_s / 2
     trio.damage(victim)

@@ -86,7 +86,7 @@ def test_a_new_disk_under_the_old_name_counts_as_another() -> None:
         (Change(Kind.CANCEL), 409, "no-change"),
     ],
 )
-def test_what_makes_no_sense_is_refused(change: Change, status: int, code: str) -> None:
+def test_an_invalid_change_is_refused(change: Change, status: int, code: str) -> None:
     with pytest.raises(ChangeRefused) as refused:
         begin(group("a", "b", "c"), change)
     assert (refused.value.status, refused.value.code) == (status, code)
@@ -107,7 +107,7 @@ def test_the_last_member_stays_even_with_force() -> None:
         begin(alone, Change(Kind.REMOVE, "a", force=True))
 
 
-def test_as_many_vote_as_may_and_those_that_did_go_on() -> None:
+def test_the_most_members_allowed_vote_and_earlier_voters_stay() -> None:
     many = with_votes([member(f"n{n:02}") for n in range(12)])
     assert sum(each.votes for each in many) == VOTERS_MAX
     fewer = with_votes([each for each in many if each.id != "n00"])
@@ -116,7 +116,7 @@ def test_as_many_vote_as_may_and_those_that_did_go_on() -> None:
     assert before - {"n00"} < {each.id for each in fewer if each.votes}
 
 
-def test_an_observer_holds_nothing_and_counts_for_nothing() -> None:
+def test_an_observer_holds_no_slot_and_counts_in_no_quorum() -> None:
     watcher = MemberEntry("w", "disk", "host", 9, observes=True)
     now = advanced(advanced(begin(group("a", "b", "c"), Change(Kind.JOIN, entry=watcher))))
     assert now.names == ("a", "b", "c", "w")
@@ -133,11 +133,11 @@ def test_an_observer_holds_nothing_and_counts_for_nothing() -> None:
         ("n 1", False), ("n!", False), ("n/1", False), ("n\n", False), ("\u00fc", False),
     ],
 )  # fmt: skip
-def test_a_node_has_an_id_that_is_good_everywhere(name: str, is_one: bool) -> None:
+def test_a_node_id_is_valid_everywhere(name: str, is_one: bool) -> None:
     assert is_node_id(name) is is_one
 
 
-def test_what_is_stored_comes_back() -> None:
+def test_a_packed_configuration_unpacks_to_itself() -> None:
     joint = advanced(begin(group("a", "b", "c"), Change(Kind.REPLACE, "b", member("b", "new"))))
     assert unpack_configuration(joint.pack()) == joint
     for stored in (first_registered(joint), Registered(group("a"), 7, "b", 6, joint)):
@@ -152,12 +152,12 @@ def test_a_quorum_is_a_majority_of_each_set() -> None:
     assert decided_end({"a": 9, "b": 7}, sets) == -1
 
 
-def test_starts_of_two_disks_of_a_node_are_told_apart() -> None:
+def test_starts_of_two_disks_of_a_node_differ() -> None:
     starts = {start_of(Recovered(disk, boot, None)) for disk in "xyz" for boot in range(1, 50)}
     assert len(starts) == 3 * 49
 
 
-def test_a_member_that_is_silent_for_long_is_taken_out() -> None:
+def test_a_member_silent_for_long_is_removed() -> None:
     world = World(5)
     config = ReplicaConfig(remove_after_s=4.0)
     cluster = Cluster(world, 5, factor=3, slots=4, config=config, changes=True)

@@ -67,7 +67,7 @@ def test_a_lone_node_goes_by_its_own_clock() -> None:
 
 @pytest.mark.parametrize("size", [3, 4, 5])
 @pytest.mark.parametrize("wrong_us", [HOUR_US, -HOUR_US])
-def test_one_wrong_clock_moves_what_is_past_in_no_direction_while_others_are_down(
+def test_one_wrong_clock_does_not_move_the_past_while_a_minority_is_down(
     size: int, wrong_us: int
 ) -> None:
     world, cluster = group(size)
@@ -81,7 +81,7 @@ def test_one_wrong_clock_moves_what_is_past_in_no_direction_while_others_are_dow
 
 
 @pytest.mark.parametrize("wrong_us", [HOUR_US, -HOUR_US])
-def test_of_two_clocks_the_earlier_one_says_what_is_past(wrong_us: int) -> None:
+def test_of_two_clocks_the_earlier_one_sets_the_past(wrong_us: int) -> None:
     world, cluster = group(2)
     cluster.processes["n0"].clock_ahead_us = wrong_us
     world.run(world.now + 0.5)
@@ -118,7 +118,7 @@ def test_after_a_start_a_member_that_was_never_heard_has_passed_nothing() -> Non
         ([("a", "b", "c", "new", "newer")], 30),
     ],
 )
-def test_what_is_past_has_been_passed_by_a_majority_of_both_sets(
+def test_the_past_has_been_passed_by_a_majority_of_both_sets(
     sets: Iterable[tuple[str, ...]], past: int
 ) -> None:
     clock = WallClock(500_000, 0.0)
@@ -127,7 +127,7 @@ def test_what_is_past_has_been_passed_by_a_majority_of_both_sets(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_history_outlives_a_clock_that_is_an_hour_ahead(seed: int) -> None:
+def test_history_survives_a_clock_that_is_an_hour_ahead(seed: int) -> None:
     # Clients read again the versions that they have seen; only old ones may be gone.
     calm = Profile(slots=1, links=2, kinds=("clock",), retention_s=30.0, past=True)
     outcome = run(seed, calm)

@@ -45,13 +45,13 @@ def copies_under(configuration: Configuration) -> range:
     [(1, 0, None, 1, 1), (3, 0, None, 2, 3), (3, 2, None, 2, 3), (7, 0, None, 4, 7),
      (9, 0, None, 5, 9), (9, 0, 8, 5, 8), (9, 0, 3, 2, 3), (2, 0, 3, 2, 2)],
 )  # fmt: skip
-def test_they_are_those_of_its_replica_set_whoever_votes(
+def test_copies_are_counted_in_the_replica_set_whichever_members_vote(
     count: int, observers: int, factor: int | None, quorum: int, copies: int
 ) -> None:
     configuration = founded(factor, *members(count, observers))
     assert copies_under(configuration) == range(quorum, copies + 1)
 
 
-def test_while_the_group_changes_they_go_from_the_smaller_quorum_to_the_old_and_the_new() -> None:
+def test_during_a_change_copies_range_from_the_smaller_quorum_to_both_sets() -> None:
     changing = replace(founded(None, *members(3)), stage=Stage.JOINT, next_members=members(4))
     assert copies_under(changing) == range(2, 5)

@@ -51,6 +51,6 @@ def test_the_past_begins_with_as_many_versions_as_the_factory_says() -> None:
     assert (log.kept, log.end) == (0, 5), "no row was trimmed"
 
 
-def test_of_a_factory_that_counts_nothing_all_is_shown() -> None:
+def test_all_versions_are_shown_without_a_version_count() -> None:
     node = group(versions=0)
     assert [read(node, "version", n).status for n in range(6)] == [200] * 5 + [404]

@@ -7,7 +7,7 @@ from docstore.wire.messages import HandOver
 from tests.docstore.documents.trio import CONFIG, NAMES, TICK_S, Trio
 
 
-def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> None:
+def test_a_draining_node_answers_unfinished_updates_with_unknown() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     # No commit ends: the update is neither decided nor refused.
@@ -26,7 +26,7 @@ def test_what_still_waits_at_a_node_that_stops_is_told_that_nobody_knows() -> No
     assert (respond.outcome.status, respond.outcome.unknown) == (504, True)
 
 
-def test_a_node_that_stops_finishes_what_can_be_finished() -> None:
+def test_a_draining_node_finishes_updates_that_can_be_decided() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()
@@ -47,7 +47,7 @@ def successor(trio: Trio) -> str:
     return trio.owner()
 
 
-def test_who_has_just_started_takes_at_once_what_it_is_given() -> None:
+def test_a_node_that_has_just_started_takes_a_handed_over_slot_at_once() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     preferred, heir, _ = trio.replicas[trio.owner()].core.logs[0].replicas
@@ -58,7 +58,7 @@ def test_who_has_just_started_takes_at_once_what_it_is_given() -> None:
     assert successor(trio) == heir
 
 
-def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None:
+def test_a_slot_handed_over_during_a_restart_does_not_wait() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     _, second, third = trio.replicas[trio.owner()].core.logs[0].replicas
@@ -73,7 +73,7 @@ def test_nor_does_a_slot_wait_that_is_given_to_somebody_else_meanwhile() -> None
     assert trio.run_until(lambda: trio.owner() in (second, third), 0.3)
 
 
-def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
+def test_a_handed_over_slot_does_not_wait_for_missing_votes() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     preferred, heir, other = trio.replicas[trio.owner()].core.logs[0].replicas
@@ -87,7 +87,7 @@ def test_what_is_given_need_not_wait_for_votes_that_do_not_come() -> None:
     assert trio.now < asked_at + CONFIG.leadership.attempt_timeout_s
 
 
-def test_a_slot_is_left_to_whom_the_hash_prefers_and_may_just_be_starting() -> None:
+def test_a_slot_is_left_to_the_preferred_node_that_may_be_starting() -> None:
     trio = Trio()
     preferred = trio.replicas["n1"].core.logs[0].replicas[0]
     trio.cut_off = {preferred}

@@ -53,7 +53,7 @@ def appended() -> Replica:
 
 
 @pytest.mark.parametrize("end", [DEPOSED, FULL], ids=["deposed", "disk full"])
-def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: Event) -> None:
+def test_an_echo_of_a_proposed_operation_is_handed_back_as_proposed(end: Event) -> None:
     machine = appended()
     machine.step(TurnEnded(), 0.6)
     # This answer is lost; then the same frame comes once more.
@@ -61,7 +61,7 @@ def test_an_echo_of_what_was_proposed_is_not_given_back_as_if_it_were_not(end: E
     assert answers(machine.step(Received("n2", FRAME), 0.9)) == [(5, None, True)]
 
 
-def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_anew() -> None:
+def test_an_echo_of_a_refused_operation_is_not_applied_to_a_refilled_log() -> None:
     machine = opened()
     machine.step(Received("n2", Accepted([(0, 1, 0)])), 0.6)
     change = Operation(verb="PATCH", link="/t/a", body=b"{}")
@@ -82,11 +82,11 @@ def test_an_echo_of_what_was_refused_is_not_applied_to_a_log_that_was_filled_ane
     assert machine.step(Received("n2", frame), 0.8) == []
 
 
-def test_what_was_not_proposed_yet_is_given_back_as_such() -> None:
+def test_an_unproposed_operation_is_handed_back_as_unproposed() -> None:
     assert answers(appended().step(DEPOSED, 0.6)) == [(5, None, False)]
 
 
-def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
+def test_operations_below_the_oldest_open_one_are_forgotten() -> None:
     proposed = opened().core.proposed
     for seq in range(100):
         proposed.note(("n2", 9), seq, max(0, seq - 3))
@@ -134,7 +134,7 @@ def frame(entry: Process, attempt: int) -> Received:
     return Received(entry.name, Forward([Forwarded(9, 5, 5, attempt, 30_000, operation.packed())]))
 
 
-def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:
+def test_an_echo_of_an_executed_operation_clears_no_doubt() -> None:
     world, _, (owner, _, entry) = weaker()
     handed_back = handed_back_by(owner)
     owner.feed(frame(entry, 1))
@@ -145,7 +145,7 @@ def test_an_echo_of_what_was_executed_clears_no_doubt_either() -> None:
     assert handed_back[1:] == [(None, True)]
 
 
-def test_what_was_given_back_is_not_executed_by_an_echo_of_it() -> None:
+def test_an_operation_handed_back_is_not_executed_by_its_echo() -> None:
     world, cluster, (first, second, entry) = weaker()
     handed_back = handed_back_by(second)
     second.feed(frame(entry, 1))
@@ -160,7 +160,7 @@ def test_what_was_given_back_is_not_executed_by_an_echo_of_it() -> None:
     assert handed_back[1:] == [(201, False)]
 
 
-def test_what_another_node_has_executed_is_not_executed_on_top_of_it() -> None:
+def test_an_operation_executed_by_another_node_is_not_executed_again() -> None:
     world, cluster, (first, second, entry) = weaker()
     first.feed(frame(entry, 2))
     world.run(world.now + 1.0)

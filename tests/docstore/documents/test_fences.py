@@ -56,7 +56,7 @@ class History:
         return dict(fences_of(self.rows[-1] if self.rows else None))
 
 
-def test_a_smaller_token_is_refused_an_equal_or_greater_one_is_remembered() -> None:
+def test_a_smaller_token_is_refused_and_others_are_remembered() -> None:
     document = History()
     assert document.write("PUT", "locks/a", 7) == (200, "")
     assert document.write("PUT", "locks/a", 7) == (200, "")
@@ -86,7 +86,7 @@ def test_a_ninth_scope_is_refused_and_the_eight_go_on() -> None:
     assert len(document.fences) == SCOPES_MAX
 
 
-def test_a_fence_is_looked_at_before_anything_else_is() -> None:
+def test_a_fence_is_checked_first() -> None:
     document = History()
     document.write("PUT", "locks/a", 7)
     stale = Operation(
@@ -148,7 +148,7 @@ def test_an_identity_comes_back_as_it_was(
     assert fences_of(row) == tuple(Fence(*each) for each in fences)
 
 
-def test_only_the_term_that_an_update_names_carries_it_out() -> None:
+def test_an_update_is_executed_only_in_the_term_that_it_names() -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     owner = trio.owner()

@@ -64,7 +64,7 @@ def _put(link: str, state: Any, **members: Any) -> Operation:
     return Operation(verb="PUT", link=link, body=json.dump(state), creates=True, **members)
 
 
-def test_it_is_executed_where_the_other_document_need_not_change() -> None:
+def test_an_update_is_executed_where_the_other_document_need_not_change() -> None:
     group = Gated()
     group.put(GATE, {"open": True})
     answer = group.given()
@@ -83,9 +83,7 @@ def test_nothing_happens_where_the_other_document_would_change_or_is_missing(sta
     assert group.ask(Operation(verb="GET", link=LINK)).status == 404
 
 
-def test_a_refusal_of_the_other_document_is_the_answer_and_says_that_it_is_not_of_this_one() -> (
-    None
-):
+def test_a_refusal_of_the_other_document_is_the_answer_and_marked_as_such() -> None:
     group = Gated()
     group.put(GATE, {"locked": True})
     answer = group.given()
@@ -93,7 +91,7 @@ def test_a_refusal_of_the_other_document_is_the_answer_and_says_that_it_is_not_o
     assert group.ask(Operation(verb="GET", link=LINK)).status == 404
 
 
-def test_what_is_not_decided_counts_too() -> None:
+def test_an_undecided_row_of_the_other_document_counts() -> None:
     """Judge by a row that only the owner has yet, as it precedes the update in the log."""
     group = Gated()
     group.put(GATE, {"open": True})
@@ -126,7 +124,7 @@ def test_documents_that_are_not_cached_are_read_first(forgotten: list[str]) -> N
     assert not cache.pinned
 
 
-def test_a_repeated_one_is_answered_though_the_other_document_has_changed_since() -> None:
+def test_a_retry_is_answered_although_the_other_document_has_changed() -> None:
     group = Gated()
     group.put(GATE, {"open": True})
     operation = _put(LINK, {}, given=(GATE, b"{}"), key="k")

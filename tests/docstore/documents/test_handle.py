@@ -60,7 +60,7 @@ TOMBSTONE = row(4, deleted=True)
 # Creation and deletion
 
 
-def test_the_first_version_is_0_or_what_follows_a_purge() -> None:
+def test_the_first_version_is_0_or_follows_the_purged_ones() -> None:
     assert new(None, update("POST", {"a": 1})).version == 0
     assert new(None, update("POST", {"a": 1}), floor=6).version == 7
     assert new(None, update("PUT", {"a": 1}, creates=True)).version == 0
@@ -82,7 +82,7 @@ def test_post_on_a_live_document_is_refused_with_the_live_one() -> None:
 @pytest.mark.parametrize(
     ("below", "version"), [(None, None), (0, None), (4, None), (5, 5), (99, 5), (ANY_TOMBSTONE, 5)]
 )
-def test_post_on_a_tombstone_needs_to_mean_it(below: int | None, version: int | None) -> None:
+def test_post_on_a_tombstone_needs_recreate_below(below: int | None, version: int | None) -> None:
     operation = update("POST", {}, recreate_below=below)
     if version is None:
         assert refusal(TOMBSTONE, operation) == (409, "marked-deleted")
@@ -104,7 +104,7 @@ def test_a_tombstone_is_the_next_version_with_the_last_state() -> None:
 
 @pytest.mark.parametrize("head", [None, TOMBSTONE])
 @pytest.mark.parametrize("verb", ["PATCH", "DELETE"])
-def test_what_is_not_there_is_404_and_shows_its_tombstone(head: Row | None, verb: str) -> None:
+def test_an_absent_document_is_404_and_shows_its_tombstone(head: Row | None, verb: str) -> None:
     outcome = handle(head, update(verb, {}), PLAIN, floor=-1, now_us=lambda: 0)
     assert isinstance(outcome, Refused)
     assert (outcome.answer.status, outcome.answer.row) == (404, head)
@@ -113,7 +113,7 @@ def test_what_is_not_there_is_404_and_shows_its_tombstone(head: Row | None, verb
 # Bytes and signatures
 
 
-def test_bytes_are_kept_as_they_came_and_are_not_parsed_for_nothing() -> None:
+def test_bytes_are_kept_as_they_came_and_not_parsed_without_need() -> None:
     made = new(row(), update("PUT", b"not even JSON", signature=b"s" * 16))
     assert (made.state, made.signature) == (b"not even JSON", b"s" * 16)
 
@@ -155,7 +155,7 @@ def test_preconditions_on_a_live_document(verb: str, conditions: Conditions, sta
 
 
 @pytest.mark.parametrize("head", [None, TOMBSTONE])
-def test_preconditions_on_what_is_not_there(head: Row | None) -> None:
+def test_preconditions_on_an_absent_document(head: Row | None) -> None:
     for match in ("*", [[5, 4]]):
         operation = update("PUT", {}, creates=True, conditions=Conditions(match=match))
         assert refusal(head, operation) == (412, "precondition-failed")
@@ -163,23 +163,23 @@ def test_preconditions_on_what_is_not_there(head: Row | None) -> None:
     assert new(head, update("PUT", {}, creates=True, conditions=absent)).action == "PUT"
 
 
-SAYS_WHAT_IT_READ = [Conditions(match=[[5, 3]]), Conditions(version=3)]
-SAYS_NOTHING = [None, Conditions(match="*"), Conditions(none_match=[[5, 2]])]
+NAMES_A_VERSION = [Conditions(match=[[5, 3]]), Conditions(version=3)]
+NAMES_NO_VERSION = [None, Conditions(match="*"), Conditions(none_match=[[5, 2]])]
 STRICT = service(strict_updates=True)
 
 
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE"])
-def test_where_updates_are_checked_strictly_each_says_what_it_read(verb: str) -> None:
-    for conditions in SAYS_NOTHING:
+def test_strict_updates_must_name_the_version_that_they_read(verb: str) -> None:
+    for conditions in NAMES_NO_VERSION:
         operation = update(verb, {"x": 1}, conditions=conditions, media="merge")
         assert refusal(row(), operation, STRICT) == (428, "precondition-required")
-    for conditions in SAYS_WHAT_IT_READ:
+    for conditions in NAMES_A_VERSION:
         operation = update(verb, {"x": 1}, conditions=conditions, media="merge")
         assert new(row(), operation, STRICT).version == 4
 
 
 @pytest.mark.parametrize("head", [None, TOMBSTONE])
-def test_where_updates_are_checked_strictly_what_is_not_there_needs_no_reading(
+def test_strict_updates_of_absent_documents_need_no_version(
     head: Row | None,
 ) -> None:
     for conditions in (None, Conditions(none_match="*")):
@@ -191,7 +191,7 @@ def test_where_updates_are_checked_strictly_what_is_not_there_needs_no_reading(
     assert refusal(row(), exists, STRICT) == (412, "precondition-failed")
 
 
-def test_a_post_that_becomes_a_put_says_what_it_read_as_well() -> None:
+def test_a_strict_post_that_becomes_a_put_must_name_the_version_that_it_read() -> None:
     again = service(strict_updates=True, idempotent_post=True)
     assert refusal(row(), update("POST", {}), again) == (428, "precondition-required")
     assert new(row(), update("POST", {}, conditions=Conditions(version=3)), again).version == 4
@@ -209,7 +209,7 @@ def test_patches_by_their_media() -> None:
     assert new(row(), listed).state == b'{"b":2}'
 
 
-def test_a_patch_cannot_set_what_the_store_sets() -> None:
+def test_a_patch_cannot_set_members_of_the_store() -> None:
     sneaky = [{"op": "add", "path": "/documentVersion", "value": 77}]
     assert new(row(), update("PATCH", sneaky, media="json")).state == row().state
 
@@ -242,7 +242,7 @@ def test_nothing_changed_is_no_version() -> None:
 # Options and checks of authors
 
 
-def test_immutable_documents_come_and_go_but_do_not_change() -> None:
+def test_immutable_documents_are_created_and_deleted_but_not_changed() -> None:
     stone = service(immutable=True)
     for verb in ("PUT", "PATCH"):
         assert refusal(row(), update(verb, {}, creates=True), stone) == (409, "immutable")
@@ -265,7 +265,7 @@ def test_a_schema_is_applied_to_every_state_whatever_made_it() -> None:
 
 
 @pytest.mark.parametrize("verb", ["POST", "PUT"])
-def test_who_names_no_time_to_go_is_given_the_factorys_by_the_owner(verb: str) -> None:
+def test_the_owner_adds_the_factorys_expiry_to_a_document_without_one(verb: str) -> None:
     brief = service(expires_after_s=7)
     sent = update(verb, b'{ "a": 1 }', creates=True, signature=b"s" * 16)
     outcome = handle(None, sent, brief, floor=-1, now_us=lambda: 1_000_000)
@@ -280,7 +280,7 @@ def test_who_names_no_time_to_go_is_given_the_factorys_by_the_owner(verb: str) -
     assert EXPIRY not in json.load(changed.state)
 
 
-def test_a_schema_is_shown_the_time_that_the_factory_gives() -> None:
+def test_a_schema_sees_the_expiry_that_the_factory_gives() -> None:
     checked = service(expires_after_s=7, schema={"required": [EXPIRY]})
     assert new(None, update("POST", {}), checked).version == 0
 

@@ -46,7 +46,7 @@ def clock_of(trio: Trio) -> int:
     return trio.replicas[trio.owner()].core.wall_now_us()
 
 
-def test_what_is_under_way_with_a_time_up_to_the_instant_is_decided_first() -> None:
+def test_pending_rows_up_to_the_instant_are_decided_first() -> None:
     trio = opened()
     trio.sync_s = dict.fromkeys(NAMES, 1.0)
     write(trio, 2)
@@ -59,7 +59,7 @@ def test_what_is_under_way_with_a_time_up_to_the_instant_is_decided_first() -> N
     assert written(trio, 5) == written(trio, 2)
 
 
-def test_no_later_row_has_a_time_that_was_answered_for() -> None:
+def test_no_later_row_has_an_instant_that_was_answered() -> None:
     trio = opened()
     now_us = clock_of(trio)
     ask(trio, 2, now_us)
@@ -87,7 +87,7 @@ def take_over(trio: Trio) -> None:
     assert trio.run_until(lambda: trio.owner() in others, 20)
 
 
-def test_an_owner_whose_clock_is_behind_makes_no_row_of_an_instant_answered_before() -> None:
+def test_an_owner_with_a_late_clock_stamps_no_row_with_an_answered_instant() -> None:
     trio = opened()
     now_us = clock_of(trio)
     ask(trio, 2, now_us)
@@ -101,7 +101,7 @@ def test_an_owner_whose_clock_is_behind_makes_no_row_of_an_instant_answered_befo
     assert written(trio, 4) == written(trio, 2)
 
 
-def test_a_replica_that_has_forgotten_what_it_noted_goes_by_its_clock() -> None:
+def test_a_replica_that_has_lost_its_notes_goes_by_its_clock() -> None:
     trio = opened()
     others = [name for name in NAMES if name != trio.owner()]
     now_us = clock_of(trio)
@@ -115,7 +115,7 @@ def test_a_replica_that_has_forgotten_what_it_noted_goes_by_its_clock() -> None:
     assert written(trio, 3).updated_us > now_us
 
 
-def test_an_instant_that_is_yet_to_come_is_refused() -> None:
+def test_an_instant_in_the_future_is_refused() -> None:
     trio = opened()
     ask(trio, 2, clock_of(trio) + 1_000_000)
     assert trio.run_until(lambda: 2 in answers(trio), 1)

@@ -55,7 +55,7 @@ def promises(replica: Replica, now: float, candidate: str, epoch: int) -> bool:
     return replica.core.logs[0].promised != before
 
 
-def test_reads_ask_once_and_then_nobody() -> None:
+def test_only_the_first_read_under_a_lease_asks_replicas() -> None:
     world, cluster = group()
     owner, _ = owner_and_others(cluster)
     rounds = cluster.processes[owner].replica.core.counters
@@ -66,7 +66,7 @@ def test_reads_ask_once_and_then_nobody() -> None:
     assert rounds["confirm_rounds"] == asked
 
 
-def test_without_leases_every_read_asks() -> None:
+def test_without_leases_every_read_asks_replicas() -> None:
     world, cluster = group("confirm")
     owner, _ = owner_and_others(cluster)
     rounds = cluster.processes[owner].replica.core.counters
@@ -76,7 +76,7 @@ def test_without_leases_every_read_asks() -> None:
     assert rounds["confirm_rounds"] == asked + 4
 
 
-def test_who_granted_a_lease_promises_the_slot_to_nobody_else_before_it_is_over() -> None:
+def test_a_replica_promises_no_slot_to_others_before_its_lease_is_over() -> None:
     world, cluster = group()
     owner, (replica, candidate) = owner_and_others(cluster)
     core = cluster.processes[replica].replica.core
@@ -88,7 +88,7 @@ def test_who_granted_a_lease_promises_the_slot_to_nobody_else_before_it_is_over(
     assert promises(machine, now + CONFIG.leadership.lease_s, candidate, epoch + 5)
 
 
-def test_the_holder_itself_is_not_kept_waiting_and_may_release() -> None:
+def test_the_holder_of_a_lease_does_not_wait_and_may_release() -> None:
     world, cluster = group()
     owner, (replica, candidate) = owner_and_others(cluster)
     machine = cluster.processes[replica].replica
@@ -102,7 +102,7 @@ def test_the_holder_itself_is_not_kept_waiting_and_may_release() -> None:
     assert promises(machine, now, candidate, epoch + 5)
 
 
-def test_who_has_just_started_promises_nothing_for_as_long_as_it_may_have_granted() -> None:
+def test_a_replica_promises_nothing_after_a_start_for_one_lease() -> None:
     world, cluster = group()
     _, (replica, candidate) = owner_and_others(cluster)
     cluster.crash(replica)

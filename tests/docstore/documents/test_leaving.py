@@ -32,7 +32,7 @@ def leave_slot(machine: Replica) -> None:
 
 
 @pytest.mark.parametrize("select", [("version", 0), ("history", None, 9), ("at", 1)])
-def test_what_is_missing_because_the_slot_has_left_is_not_told_as_missing(select: Any) -> None:
+def test_a_row_missing_as_its_slot_has_left_is_not_answered_as_missing(select: Any) -> None:
     machine = decided_and_stored()
     machine.step(Requested(8, Operation(verb="GET", link="/t/a", select=select), 9.0), 0.8)
     [confirm, _] = [
@@ -45,7 +45,7 @@ def test_what_is_missing_because_the_slot_has_left_is_not_told_as_missing(select
     assert [effect for effect in told if isinstance(effect, Give)] == []
 
 
-def test_a_retry_is_answered_from_the_disk_also_when_the_slot_leaves_meanwhile() -> None:
+def test_a_retry_is_answered_from_the_disk_though_the_slot_leaves() -> None:
     machine = decided_and_stored()
     put = Operation(verb="PUT", link="/t/b", body=b"{}", creates=True)
     again = Forwarded(1, 1, 0, 1, 5000, put.packed())

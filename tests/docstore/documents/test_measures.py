@@ -53,7 +53,7 @@ def counts(nodes: list[Process], path: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_who_executes_an_operation_measures_it_wherever_it_came_in(level: Level) -> None:
+def test_the_executing_node_measures_an_operation_from_any_entry_node(level: Level) -> None:
     nodes = group(level, "/t")
     for node in nodes:
         assert asked(node, replace(PUT, level=level)).is_success
@@ -64,7 +64,7 @@ def test_who_executes_an_operation_measures_it_wherever_it_came_in(level: Level)
         assert sum(bool(node.replica.measures.of("/t")) for node in nodes) == 1
 
 
-def test_it_took_as_long_as_a_quorum_took() -> None:
+def test_a_measured_time_includes_the_quorum() -> None:
     nodes = group(3, "/t")
     assert asked(nodes[0], PUT).is_success
     [owner] = [node for node in nodes if node.replica.measures.of("/t")]
@@ -73,7 +73,7 @@ def test_it_took_as_long_as_a_quorum_took() -> None:
     assert measure.updated_us > 0
 
 
-def test_refusals_are_failures_and_what_was_not_executed_is_nothing() -> None:
+def test_refusals_count_as_failures_and_operations_handed_back_do_not_count() -> None:
     nodes = group(3, "/t")
     refused = Operation(verb="PATCH", link="/t/none", body=b"{}", media="merge")
     assert asked(nodes[0], refused).status == 404
@@ -90,13 +90,13 @@ def test_refusals_are_failures_and_what_was_not_executed_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("verb", ["BATCH", "RESOLVE"])
-def test_what_is_no_request_for_one_document_is_not_measured(verb: Verb) -> None:
+def test_operations_on_several_documents_are_not_measured(verb: Verb) -> None:
     inflight = Inflight("n0", 1, 1, 1, 1, 9.0, 0, replace(PUT, verb=verb))
     Measures({"/t"}).arrived(inflight, 1.0)
     assert inflight.arrived_at is None
 
 
-def test_nothing_is_measured_of_other_factories_nor_of_looks_at_the_past() -> None:
+def test_other_factories_and_history_reads_are_not_measured() -> None:
     nodes = group(3)
     assert asked(nodes[0], PUT).is_success
     assert counts(nodes, "/t") == counts(nodes, LINK) == {}
@@ -107,7 +107,7 @@ def test_nothing_is_measured_of_other_factories_nor_of_looks_at_the_past() -> No
     assert counts(nodes, "/t") == {"GET": 1}
 
 
-def test_a_factory_is_measured_from_the_moment_at_which_it_asks_for_it() -> None:
+def test_a_factory_is_measured_from_its_request_on() -> None:
     nodes = group(3)
     assert asked(nodes[0], PUT).is_success
     for node in nodes:
@@ -120,7 +120,7 @@ def test_a_factory_is_measured_from_the_moment_at_which_it_asks_for_it() -> None
     assert counts(nodes, "/t") == {"PUT": 1}
 
 
-def test_what_was_not_used_for_longest_makes_room() -> None:
+def test_the_least_recently_used_path_is_evicted() -> None:
     measures = Measures({"/t"})
 
     def note(link: str) -> None:

@@ -32,7 +32,7 @@ def reigns_ended(trio: Trio) -> int:
     return sum(each.core.counters["reigns_ended"] for each in trio.replicas.values())
 
 
-def test_a_slot_goes_to_who_has_room_and_nobody_is_refused(trio: Trio) -> None:
+def test_a_slot_goes_to_a_node_with_room_and_no_update_is_refused(trio: Trio) -> None:
     left = trio.owner()
     trio.feed(left, Room(has_room=False))
     for entry in NAMES:
@@ -69,7 +69,7 @@ def test_where_no_disk_has_room_reads_go_on_and_updates_are_refused_at_once(trio
     assert asked(trio, NAMES[0], UPDATE).status == 200
 
 
-def test_who_starts_on_a_full_disk_takes_a_slot_that_nobody_else_can_have(trio: Trio) -> None:
+def test_a_node_with_a_full_disk_takes_a_slot_that_no_other_can(trio: Trio) -> None:
     for name in NAMES:
         trio.restart(name)
         trio.feed(name, Room(has_room=False))
@@ -77,7 +77,7 @@ def test_who_starts_on_a_full_disk_takes_a_slot_that_nobody_else_can_have(trio: 
     assert asked(trio, trio.owner(), READ).status == 404
 
 
-def test_a_slot_that_was_closed_is_served_again_when_there_is_room_meanwhile(trio: Trio) -> None:
+def test_a_closed_slot_is_served_again_when_its_owner_has_room(trio: Trio) -> None:
     owner = trio.owner()
     trio.run_until(lambda: False, 1)
     trio.sync_s = dict.fromkeys(NAMES, 1e9)  # No write ends.
@@ -114,7 +114,7 @@ def test_o8_an_owner_with_room_refuses_at_once_while_most_replicas_have_none() -
     assert asked(trio, owner, UPDATE).status == 200
 
 
-def test_a_member_that_is_silent_is_not_taken_for_one_without_room(trio: Trio) -> None:
+def test_a_silent_member_is_not_taken_for_a_full_one(trio: Trio) -> None:
     owner = trio.owner()
     silent, full = (name for name in NAMES if name != owner)
     trio.cut_off |= {silent}
@@ -123,7 +123,7 @@ def test_a_member_that_is_silent_is_not_taken_for_one_without_room(trio: Trio) -
     assert asked(trio, owner, UPDATE).status == 201
 
 
-def test_who_leaves_is_forgotten() -> None:
+def test_the_room_of_a_removed_member_is_forgotten() -> None:
     peers = Peers(0.0)
     peers.become(("n2", "n3"), 0.0)
     for name in ("n2", "n3"):

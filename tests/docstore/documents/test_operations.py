@@ -76,7 +76,7 @@ def test_keys_of_rows_that_leave_the_log_leave_with_them() -> None:
     assert found.find_key("/t/b", "cut", 0) is not None
 
 
-def test_a_link_has_room_for_keys_again_when_the_old_ones_are_over(
+def test_a_link_has_room_for_keys_again_when_old_ones_expire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(keys, "KEYS_PER_LINK_MAX", 3)
@@ -143,7 +143,7 @@ def test_refusals_are_forgotten_by_the_next_refusal() -> None:
     assert not closed.has(ORIGIN, 1000, 1)
 
 
-def test_rows_are_forgotten_when_their_entry_node_says_so() -> None:
+def test_rows_below_the_oldest_open_operation_are_forgotten() -> None:
     found = noted(row(1, "", seq=5))
     assert found.find(ORIGIN, 5) == 1
     found.forget(ORIGIN, 6)
@@ -151,7 +151,7 @@ def test_rows_are_forgotten_when_their_entry_node_says_so() -> None:
     assert found.is_over(ORIGIN, 5)
 
 
-def test_all_replicas_forget_keys_where_nobody_writes_any_more(
+def test_all_replicas_forget_keys_of_a_slot_without_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(keys, "KEY_LIFE_US", 5_000_000)
@@ -174,7 +174,7 @@ def test_all_replicas_forget_keys_where_nobody_writes_any_more(
 
 
 @pytest.mark.parametrize("floor", [-1, 7])
-def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
+def test_a_retry_gets_the_answer_of_its_first_attempt(floor: int) -> None:
     trio = Trio()
     assert trio.run_until(trio.owner, 10)
     for name in NAMES:  # Versions of purged tombstones are never given again.
@@ -189,22 +189,22 @@ def test_a_retry_is_told_what_the_first_attempt_was_told(floor: int) -> None:
         assert answer.row is not None
         return answer.status, answer.row.version
 
-    def told(verb: str, key: str, **more: Any) -> tuple[int, int]:
+    def answered_twice(verb: str, key: str, **more: Any) -> tuple[int, int]:
         """Ask twice under one key; return the status and the version of both answers."""
         asked = Operation(verb=verb, link="/t/a", body=b'{"n":1}', key=key, **more)
         first = once(asked)
         assert once(asked) == first
         return first
 
-    assert told("PUT", "new", creates=True) == (201, floor + 1)
-    assert told("PUT", "changed", creates=True) == (200, floor + 2)
-    assert told("DELETE", "gone") == (200, floor + 3)
-    assert told("PUT", "again", creates=True) == (201, floor + 4)
-    assert told("DELETE", "gone again") == (200, floor + 5)
-    assert told("POST", "once more", recreate_below=ANY_TOMBSTONE) == (201, floor + 6)
+    assert answered_twice("PUT", "new", creates=True) == (201, floor + 1)
+    assert answered_twice("PUT", "changed", creates=True) == (200, floor + 2)
+    assert answered_twice("DELETE", "gone") == (200, floor + 3)
+    assert answered_twice("PUT", "again", creates=True) == (201, floor + 4)
+    assert answered_twice("DELETE", "gone again") == (200, floor + 5)
+    assert answered_twice("POST", "once more", recreate_below=ANY_TOMBSTONE) == (201, floor + 6)
 
 
-def test_what_waits_unread_is_bounded_and_found_all_the_same() -> None:
+def test_unread_rows_are_bounded_and_found() -> None:
     found = Operations()
     for n in range(1, 3 * UNREAD_MAX):
         found.note([row(n, "")])
@@ -215,7 +215,7 @@ def test_what_waits_unread_is_bounded_and_found_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_when_rows_are_read_makes_no_difference(seed: int) -> None:
+def test_the_time_of_reading_rows_makes_no_difference(seed: int) -> None:
     rng, late, at_once, end = Random(seed), Operations(), Operations(), 0
     for _ in range(300):
         if rng.random() < 0.9:

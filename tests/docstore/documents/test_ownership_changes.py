@@ -9,7 +9,7 @@ from docstore.wire.messages import HandOver, PreVote
 from tests.docstore.documents.trio import NAMES, Trio
 
 
-def test_what_has_opened_is_claimed_though_heartbeats_left_before() -> None:
+def test_an_opened_slot_is_claimed_though_heartbeats_left_before() -> None:
     trio = Trio()
     trio.sync_s = dict.fromkeys(NAMES, 0.08)  # So that heartbeats leave before it opens.
     assert trio.run_until(trio.owner, 10)
@@ -37,14 +37,14 @@ def _votes_asked(trio: Trio, preferred: str) -> int:
     return sum(trio.sent[name, PreVote] for name in NAMES if name != preferred)
 
 
-def test_a_slot_that_is_handed_over_is_tried_for_at_once(returned: tuple[Trio, str]) -> None:
+def test_a_handed_over_slot_is_campaigned_for_at_once(returned: tuple[Trio, str]) -> None:
     trio, preferred = returned
     before = _votes_asked(trio, preferred)
     trio.feed(preferred, Received(trio.owner(), HandOver(to_bitmap([0], 1))))
     assert _votes_asked(trio, preferred) == before + 2
 
 
-def test_what_others_claimed_is_forgotten_when_the_members_change(
+def test_claims_of_others_are_forgotten_when_the_members_change(
     returned: tuple[Trio, str],
 ) -> None:
     trio, preferred = returned

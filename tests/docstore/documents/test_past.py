@@ -16,12 +16,14 @@ def row(version: int) -> Row:
 @pytest.mark.parametrize(
     ("versions", "newest", "first"), [(0, 9, 0), (3, 9, 7), (1, 9, 9), (10, 9, 0), (11, 9, -1)]
 )
-def test_as_many_are_shown_as_the_factory_says(versions: int, newest: int, first: int) -> None:
+def test_the_factory_sets_how_many_versions_are_shown(
+    versions: int, newest: int, first: int
+) -> None:
     service = DeclaredService(ServiceOptions(path="/a", kind="a", versions=versions))
     assert first_shown(service, row(newest)) == first
 
 
-def test_of_what_nobody_has_all_is_shown() -> None:
+def test_all_is_shown_without_a_service_or_a_row() -> None:
     service = DeclaredService(ServiceOptions(path="/a", kind="a", versions=1))
     assert first_shown(service, None) == first_shown(None, row(9)) == 0
 
@@ -33,7 +35,7 @@ def test_of_what_nobody_has_all_is_shown() -> None:
         (("at", 6), 6, 410), (("at", 8), 8, 200),
     ],
 )  # fmt: skip
-def test_what_is_there_and_not_shown_is_gone(select: Select, found: int, status: int) -> None:
+def test_a_stored_version_that_is_hidden_is_gone(select: Select, found: int, status: int) -> None:
     answer = past_answer(select, [row(found)], 7)
     assert answer.status == status
     assert status == 200 or "version 7 is the earliest" in answer.detail
@@ -51,7 +53,7 @@ def test_history_ends_at_the_first_that_is_shown() -> None:
 @pytest.mark.parametrize(
     ("first", "kept", "earliest"), [(0, [9, 8], 8), (9, [9, 8], 9), (5, [9, 8], 8)]
 )
-def test_the_earliest_is_the_first_that_is_both_there_and_shown(
+def test_the_earliest_version_is_both_stored_and_shown(
     first: int, kept: list[int], earliest: int
 ) -> None:
     answer = trimmed_answer(("version", 3), [row(n) for n in kept], first)
@@ -59,6 +61,6 @@ def test_the_earliest_is_the_first_that_is_both_there_and_shown(
     assert f"version {earliest} is the earliest" in answer.detail
 
 
-def test_what_never_was_is_not_gone() -> None:
+def test_a_version_that_never_existed_is_404() -> None:
     assert trimmed_answer(("version", 10), [row(9), row(8)], 9).status == 404
     assert trimmed_answer(("version", 3), [], 9).status == 404

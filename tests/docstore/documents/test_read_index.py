@@ -32,7 +32,7 @@ def test_the_owner_says_how_far_its_slot_is_decided() -> None:
     assert trio.indexes[1] == {0: (log.promised[0], log.decided)}
 
 
-def test_what_was_decided_while_the_question_was_out_is_in_the_answer() -> None:
+def test_a_read_index_includes_rows_decided_before_the_question() -> None:
     trio = opened()
     owner = trio.owner()
     log = trio.replicas[owner].core.logs[0]
@@ -44,14 +44,14 @@ def test_what_was_decided_while_the_question_was_out_is_in_the_answer() -> None:
     assert trio.indexes[1][0][1] == before + 1
 
 
-def test_who_does_not_own_the_slot_says_nothing_of_it() -> None:
+def test_a_node_that_is_not_the_owner_gives_no_read_index() -> None:
     trio = opened()
     other = next(name for name in NAMES if name != trio.owner())
     ask(trio, other, 1)
     assert trio.indexes == {1: {}}
 
 
-def test_without_a_quorum_nothing_is_said_and_that_by_the_deadline() -> None:
+def test_without_a_quorum_the_read_index_is_empty_at_the_deadline() -> None:
     trio = opened()
     owner = trio.owner()
     trio.cut_off.add(owner)
@@ -61,7 +61,7 @@ def test_without_a_quorum_nothing_is_said_and_that_by_the_deadline() -> None:
     assert trio.indexes[1] == {}
 
 
-def test_an_owner_that_was_replaced_meanwhile_says_nothing() -> None:
+def test_a_deposed_owner_gives_no_read_index() -> None:
     trio = opened()
     owner = trio.owner()
     trio.cut_off.add(owner)

@@ -88,7 +88,7 @@ def restarted(first: Forwarded, later: int) -> Group:
     return group
 
 
-def let_pass(group: Group, passed_us: int) -> None:
+def advance_clocks(group: Group, passed_us: int) -> None:
     """Have all wall clocks jump ahead, and wait for ticks that show it."""
     group.ahead_us.update(dict.fromkeys(NAMES, passed_us))
     group.run_until(lambda: False, 0.5)
@@ -109,7 +109,7 @@ def test_a_retry_finds_its_row_among_many_versions_of_its_document() -> None:
     assert len(group.pages) == 26  # Of four rows.
 
 
-def test_the_newest_versions_are_looked_at_first() -> None:
+def test_the_newest_versions_are_searched_first() -> None:
     group = restarted(asked(FIRST, 1, ONCE), later=100)
     assert group.ask(asked(98, 2, BUSY)) == [(200, 98)]
     assert len(group.pages) == 1
@@ -118,13 +118,13 @@ def test_the_newest_versions_are_looked_at_first() -> None:
 @pytest.mark.parametrize(
     ("link", "answer"), [(ONCE, (200, 1)), (BUSY, (200, 30)), (NEVER, (201, 0))]
 )
-def test_what_has_not_happened_is_done_when_all_is_read(link: str, answer: Any) -> None:
+def test_an_operation_without_a_row_is_executed_once_all_is_read(link: str, answer: Any) -> None:
     group = restarted(asked(FIRST, 1, ONCE), later=30)
     assert group.ask(asked(FIRST + 1, 2, link)) == [answer]
     assert group.log.end == 32
 
 
-def test_retries_that_come_together_are_read_for_together() -> None:
+def test_retries_that_come_together_share_their_reads() -> None:
     group = restarted(asked(FIRST, 1, BUSY), later=20)
     retries = [asked(FIRST, 2, BUSY), asked(7, 2, BUSY), asked(7, 3, BUSY), asked(50, 2, BUSY)]
     assert group.ask(*retries) == [(201, 0), (200, 8), (200, 8), (200, 21)]
@@ -132,7 +132,7 @@ def test_retries_that_come_together_are_read_for_together() -> None:
     assert len({page.before for page in group.pages}) == len(group.pages)
 
 
-def test_what_may_lie_deeper_is_not_done_again() -> None:
+def test_an_operation_that_may_lie_deeper_is_not_executed_again() -> None:
     group = restarted(asked(FIRST, 1, BUSY), later=40)
     group.bound(10)
     assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
@@ -141,10 +141,10 @@ def test_what_may_lie_deeper_is_not_done_again() -> None:
     assert group.log.end == 41
 
 
-def test_a_row_that_was_stamped_by_a_slow_clock_is_found_all_the_same() -> None:
+def test_the_age_of_rows_does_not_end_the_search_for_a_retry() -> None:
     group = restarted(asked(FIRST, 1, BUSY), later=40)
     # For the owner, all rows are a day old.
-    let_pass(group, 86_400_000_000)
+    advance_clocks(group, 86_400_000_000)
     group.bound(10)
     assert group.ask(asked(FIRST, 2, BUSY)) == [(504, None)]
 
@@ -165,7 +165,7 @@ def test_a_key_that_may_have_been_used_deeper_is_not_taken_for_new() -> None:
 def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> None:
     group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
     group.bound(10)
-    let_pass(group, KEY_LIFE_US)
+    advance_clocks(group, KEY_LIFE_US)
     assert group.ask(asked(FIRST + 1, 1, BUSY, "key")) == [(200, 41)]
     assert len(group.pages) == 0
 
@@ -173,7 +173,7 @@ def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> N
 def test_a_key_is_not_looked_for_among_older_rows_of_a_document_in_a_busy_slot() -> None:
     group = Group()
     assert group.ask(asked(1, 1, BUSY, "key")) == [(201, 0)]
-    let_pass(group, KEY_LIFE_US)
+    advance_clocks(group, KEY_LIFE_US)
     assert group.ask(asked(2, 1, ONCE, "key")) == [(201, 0)]
     group.begin_anew()
     group.run_until(lambda: False, 0.5)  # By now the owner knows what is certainly past.
@@ -184,7 +184,7 @@ def test_a_key_is_not_looked_for_among_older_rows_of_a_document_in_a_busy_slot()
 def test_of_two_uses_of_a_key_the_later_one_counts() -> None:
     group = Group()
     assert group.ask(asked(1, 1, BUSY, "key")) == [(201, 0)]
-    let_pass(group, KEY_LIFE_US)
+    advance_clocks(group, KEY_LIFE_US)
     assert group.ask(asked(2, 1, BUSY, "key")) == [(200, 1)]
     group.begin_anew()
     assert group.ask(asked(3, 1, BUSY, "key")) == [(200, 1)]

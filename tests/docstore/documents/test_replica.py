@@ -88,14 +88,14 @@ def tokens(effects: list[Effect]) -> list[int]:
     return [effect.token for effect in effects if isinstance(effect, Persist)]
 
 
-def test_a_new_link_is_greeted_alone_however_many_there_are() -> None:
+def test_only_a_new_link_gets_a_heartbeat() -> None:
     greeted = replica().step(LinkMade("n2"), 0.1)
     assert [(each.to, type(each.message)) for each in greeted if isinstance(each, Send)] == [
         ("n2", Heartbeat)
     ]
 
 
-def test_a_promise_is_told_only_when_it_is_on_the_disk() -> None:
+def test_a_promise_is_sent_only_after_its_fsync() -> None:
     machine = replica("n2")
     assert sends(machine.step(Received("n1", Prepare(1, ALL_SLOTS)), 0.1)) == []
     ended = machine.step(TurnEnded(), 0.1)
@@ -107,7 +107,7 @@ def test_a_promise_is_told_only_when_it_is_on_the_disk() -> None:
     assert promised.epoch == 1
 
 
-def test_what_is_below_the_promise_is_refused_at_once() -> None:
+def test_an_offer_below_the_promise_is_refused_at_once() -> None:
     machine = replica("n2")
     machine.step(Received("n3", Prepare(5, ALL_SLOTS)), 0.1)
     answered = sends(machine.step(Received("n1", offer(1, row(1))), 0.2))
@@ -124,7 +124,7 @@ def test_rows_are_acknowledged_after_their_batch_and_only_then() -> None:
     assert sends(machine.step(Persisted(persist.token), 0.2)) == [("n1", Accepted([(0, 1, 2)]))]
 
 
-def test_a_hole_is_answered_with_what_is_there() -> None:
+def test_a_gap_is_answered_with_the_end_of_the_log() -> None:
     machine = replica("n2")
     machine.step(Received("n1", offer(3, row(3), previous=(1, "n1"))), 0.1)
     [token] = tokens(machine.step(TurnEnded(), 0.1))
@@ -179,7 +179,7 @@ def put(machine: Replica, request: int, body: bytes = b'{"a":1}') -> list[Effect
     return machine.step(TurnEnded(), 0.6)
 
 
-def test_a_proposal_leaves_beside_the_own_write_and_is_answered_by_a_quorum() -> None:
+def test_a_proposal_is_sent_with_the_own_write_and_answered_after_a_quorum() -> None:
     machine = opened()
     ended = put(machine, 7)
     proposed = [(to, message) for to, message in sends(ended) if isinstance(message, Propose)]
@@ -192,7 +192,7 @@ def test_a_proposal_leaves_beside_the_own_write_and_is_answered_by_a_quorum() ->
     assert (response.request, response.outcome.status, response.outcome.replicas) == (7, 201, 2)
 
 
-def test_one_step_takes_what_many_reads_have_found() -> None:
+def test_one_step_takes_the_results_of_many_reads() -> None:
     machine = opened()
     reads = []
     for request in range(3):
@@ -206,7 +206,7 @@ def test_one_step_takes_what_many_reads_have_found() -> None:
     assert [row.link for row in rows] == ["/t/0", "/t/1", "/t/2"]
 
 
-def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
+def test_a_group_of_one_does_not_doubt_itself_after_a_pause() -> None:
     alone, among_three = opened_alone(), opened()
     late = 30.0
     for machine in (alone, among_three):
@@ -218,7 +218,7 @@ def test_a_group_of_one_does_not_doubt_itself_after_standing_still() -> None:
     assert [type(each) for each in taken] == [Read]
 
 
-def test_documents_that_must_stay_in_memory_are_not_looked_through_for_each_new_one(
+def test_undecided_documents_are_not_scanned_for_each_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine, looks = opened(), 0
@@ -268,7 +268,7 @@ def test_a_read_waits_for_a_round_that_began_after_it() -> None:
     assert response.outcome.status == 404
 
 
-def test_a_read_asks_those_that_hold_its_slot_and_nobody_else() -> None:
+def test_a_read_asks_only_the_replicas_of_its_slot() -> None:
     machine = opened("n4", "n5", "n6")
     machine.step(Received("n2", Heartbeat((), True, b"")), 0.5)
     machine.step(Received("n4", Heartbeat((), True, b"")), 0.5)
@@ -280,7 +280,7 @@ def test_a_read_asks_those_that_hold_its_slot_and_nobody_else() -> None:
     assert {to for to, message in ended if isinstance(message, Confirm)} == {"n2", "n3"}
 
 
-def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> None:
+def test_a_past_version_is_read_once_the_own_disk_has_the_decided_rows() -> None:
     machine = opened()
     [token] = tokens(put(machine, 7))
     machine.step(Received("n2", Accepted([(0, 1, 1)])), 0.7)
@@ -295,7 +295,7 @@ def test_a_past_version_is_read_when_this_disk_holds_what_others_decided() -> No
     assert read.query == Version(0, "/t/a", 0, 1)
 
 
-def test_who_counts_by_an_older_configuration_is_told_the_newer_one_and_not_counted() -> None:
+def test_a_follower_of_an_older_configuration_gets_the_newer_and_is_not_counted() -> None:
     machine = opened()
     put(machine, 7)
     told = machine.step(Received("n2", Accepted([(0, 1, 1)]), configuration=0), 0.7)
@@ -320,11 +320,11 @@ def test_a_higher_promise_elsewhere_ends_the_term_and_leaves_the_fate_open() -> 
     ("ends", "decided"),
     [({}, -1), ({"a": 5}, -1), ({"a": 5, "b": 3}, 3), ({"a": 5, "b": 3, "c": 4}, 4)],
 )
-def test_decided_is_where_a_majority_has_come(ends: dict[str, int], decided: int) -> None:
+def test_decided_is_the_end_that_a_majority_has_reached(ends: dict[str, int], decided: int) -> None:
     assert quorum.decided_end(ends, [("a", "b", "c")]) == decided
 
 
-def test_terms_say_under_which_ballot_a_row_stands() -> None:
+def test_terms_give_the_ballot_of_a_row() -> None:
     ballots = ballot_added(ballot_added((), (1, "a"), 1), (3, "b"), 5)
     assert [ballot_at(ballots, n) for n in (0, 1, 4, 5, 9)] == [
         (0, ""), (1, "a"), (1, "a"), (3, "b"), (3, "b"),
@@ -367,7 +367,7 @@ def settled(machine: Replica, now: float) -> list[tuple[str, object]]:
         effects += machine.step(TurnEnded(), now)
 
 
-def test_a_term_opens_when_a_quorum_stands_at_its_base() -> None:
+def test_a_term_opens_when_a_quorum_has_reached_its_base() -> None:
     """Serve no reads while rows that only this node has may be decided or not."""
     machine = replica()
     machine.step(Received("n3", offer(1, row(1, owner="n3"), row(2, owner="n3"))), 0.05)

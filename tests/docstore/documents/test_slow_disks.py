@@ -5,7 +5,7 @@ from docstore.model.operation import Operation
 from tests.docstore.documents.trio import CONFIG, Trio
 
 
-def test_an_owner_is_found_though_each_commit_takes_longer_than_an_attempt_may_at_first() -> None:
+def test_an_owner_is_found_though_commits_outlast_the_first_attempts() -> None:
     """Rule T4: double the timeout of failed attempts, or slow disks would never open a slot."""
     trio = Trio()
     trio.sync_s = dict.fromkeys(trio.sync_s, 1.5 * CONFIG.leadership.attempt_timeout_s)
@@ -13,7 +13,7 @@ def test_an_owner_is_found_though_each_commit_takes_longer_than_an_attempt_may_a
     assert sum(each.core.counters["attempts_failed"] for each in trio.replicas.values()) > 0
 
 
-def test_what_is_not_decided_is_not_read() -> None:
+def test_an_undecided_row_is_not_read() -> None:
     """Rule R3: the owner is confirmed at once, and the disks take longer."""
     trio = Trio()
     assert trio.run_until(trio.owner, 10)

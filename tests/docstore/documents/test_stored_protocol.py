@@ -96,7 +96,7 @@ def storm(seed: int) -> Mixed:
 
 
 @pytest.mark.parametrize("seed", tiers(range(4), range(4, 30)))
-def test_what_some_member_does_not_read_is_not_stored(seed: int) -> None:
+def test_no_member_stores_data_that_another_cannot_read(seed: int) -> None:
     group = storm(seed)
     assert group.unread == []
     assert {group.stored(name) for name in group.names} == {NEW}
@@ -124,7 +124,7 @@ def test_the_stored_protocol_is_the_least_that_a_member_speaks() -> None:
     assert {group.stored(each) for each in group.names} == {NEW}
 
 
-def test_a_build_that_asks_only_some_stores_what_others_do_not_read() -> None:
+def test_a_build_that_asks_some_members_stores_unreadable_data() -> None:
     with patch.object(stored_protocol, "min", max, create=True):
         assert any(one_by_one(seed)[1] != [OLD] * 3 for seed in range(8))
 
@@ -150,7 +150,7 @@ def back_meanwhile(seed: int) -> Mixed:
     return group
 
 
-def test_a_node_that_returns_in_an_earlier_version_is_not_told_what_it_cannot_read() -> None:
+def test_a_downgraded_node_gets_no_configuration_that_it_cannot_read() -> None:
     for seed in range(5):
         group = back_meanwhile(seed)
         assert group.unread == []
@@ -165,12 +165,12 @@ def configuration(stored_protocol: int) -> Configuration:
     return Configuration(1, "c", 16, 8, None, members, stored_protocol=stored_protocol)
 
 
-def test_what_a_later_version_adds_to_a_configuration_is_ignored() -> None:
+def test_additions_of_a_later_version_to_a_configuration_are_ignored() -> None:
     packed = msgpack.unpackb(configuration(BETWEEN).pack())
     assert unpack_configuration(msgpack.packb([*packed, "later"])) == configuration(BETWEEN)
 
 
-def test_a_version_that_does_not_read_what_is_stored_does_not_start() -> None:
+def test_a_version_that_cannot_read_the_stored_data_does_not_start() -> None:
     kept = first_registered(configuration(NEW + 1)).pack()
     what = rf"what protocol {NEW + 1} has added, and this version reads up to {NEW}: start the"
     with pytest.raises(StoreBroken, match=what):

@@ -68,7 +68,7 @@ def made(answer: Answer) -> list[tuple[str, int, int]]:
     return [(row.link, status, row.version) for row, status in rows]
 
 
-def test_the_rows_of_a_batch_lie_next_to_each_other_under_one_time() -> None:
+def test_the_rows_of_a_batch_are_adjacent_and_have_one_time() -> None:
     group = Batched()
     answer = group.answer_to(frame(batch_of([put(link) for link in LINKS])))
     assert made(answer) == [(link, 201, 0) for link in LINKS]
@@ -102,7 +102,9 @@ def test_one_update_that_is_refused_refuses_all_and_is_named() -> None:
     assert group.log.end == 1
 
 
-def test_what_changes_nothing_makes_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_with_an_update_that_changes_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     group = Batched()
     group.answer_to(frame(batch_of([put(LINKS[0])])))
     monkeypatch.setattr(Appending, "patch", lambda *_: None)
@@ -128,7 +130,7 @@ def test_a_retry_finds_all_rows_of_its_batch(is_restarted: bool) -> None:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
+def test_a_key_belongs_to_the_whole_batch(is_restarted: bool) -> None:
     group = Batched()
     batch = batch_of([put(link) for link in LINKS], key="once")
     first = group.answer_to(frame(batch))
@@ -142,7 +144,7 @@ def test_a_key_is_that_of_the_whole_batch(is_restarted: bool) -> None:
     assert group.answer_to(frame(batch_of([put(LINKS[3])], key="once"), seq=8)).status == 200
 
 
-def test_another_version_may_pack_the_lines_of_the_same_batch() -> None:
+def test_a_retry_packed_by_another_version_is_the_same_batch() -> None:
     """Pack a further member as a later version may, or a PUT that no longer creates."""
     group = Batched()
     batch = batch_of([put(link) for link in LINKS], key="once")
@@ -159,7 +161,7 @@ def test_another_version_may_pack_the_lines_of_the_same_batch() -> None:
     assert group.log.end == 4
 
 
-def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_request() -> None:
+def test_a_fence_covers_the_whole_batch_and_is_no_part_of_its_identity() -> None:
     group = Batched()
     puts = [put(link) for link in LINKS[:2]]
     first = group.answer_to(frame(batch_of(puts, key="once", fence=("lock", 7))))
@@ -171,7 +173,7 @@ def test_a_fence_is_that_of_the_whole_batch_and_another_does_not_make_another_re
     assert group.log.end == 2
 
 
-def test_who_reads_a_document_is_waited_for_by_whoever_comes_for_it() -> None:
+def test_updates_of_a_document_wait_for_the_read_of_an_earlier_one() -> None:
     """Have a batch wait for an earlier update, and a later update wait for the batch."""
     group = Batched()
     owner = group.owner()
@@ -194,7 +196,7 @@ def test_who_reads_a_document_is_waited_for_by_whoever_comes_for_it() -> None:
     assert sorted(written[1:]) == sorted([*LINKS, LINKS[2]])
 
 
-def test_a_document_that_is_damaged_has_the_batch_asked_for_again() -> None:
+def test_a_batch_that_meets_damage_is_retried() -> None:
     group = Batched()
     owner = group.owner()
     replica = group.replicas[owner]
@@ -217,7 +219,7 @@ def with_large_documents(count: int) -> Batched:
     return group
 
 
-def test_a_batch_about_large_documents_is_carried_out() -> None:
+def test_a_batch_of_large_documents_is_executed() -> None:
     group = with_large_documents(2)
     answer = group.answer_to(frame(batch_of([put(link) for link in LINKS[:2]]), seq=20))
     assert made(answer) == [(link, 200, 1) for link in LINKS[:2]]
@@ -225,7 +227,7 @@ def test_a_batch_about_large_documents_is_carried_out() -> None:
     assert not group.log.term.cache.pinned
 
 
-def test_a_batch_that_deletes_large_documents_is_refused_for_the_states_that_it_makes() -> None:
+def test_a_batch_that_deletes_large_documents_is_refused_for_its_states() -> None:
     group = with_large_documents(2)
     deleting = [Operation(verb="DELETE", link=link) for link in LINKS[:2]]
     assert group.answer_to(frame(batch_of(deleting), seq=20)).status == 413
@@ -244,7 +246,7 @@ def of_size(size: int) -> list[Operation]:
     return [put(link, body) for link in LINKS]
 
 
-def test_documents_that_would_take_too_long_to_read_are_no_batch() -> None:
+def test_a_batch_of_documents_that_take_too_long_to_read_is_refused() -> None:
     group = Batched()
     for seq, operation in enumerate(of_size(CURRENT_BYTES_MAX)):
         group.answer_to(alone(operation, seq))
@@ -258,7 +260,7 @@ def test_documents_that_would_take_too_long_to_read_are_no_batch() -> None:
 
 
 @pytest.mark.parametrize("size", [BYTES_MAX, CURRENT_BYTES_MAX])
-def test_that_a_batch_is_too_large_is_said_once_what_is_there_is_decided(size: int) -> None:
+def test_a_batch_is_too_large_only_once_earlier_rows_are_decided(size: int) -> None:
     group = Batched()
     owner = group.owner()
     entry, other = (name for name in NAMES if name != owner)
@@ -296,7 +298,7 @@ def test_a_document_in_memory_stays_there_while_a_batch_waits_for_another() -> N
     assert group.log.end == 3 + 4
 
 
-def test_documents_of_several_slots_are_no_batch() -> None:
+def test_a_batch_of_several_slots_is_refused() -> None:
     world = World(1)
     cluster = Cluster(world, 3, factor=None, slots=64, config=ReplicaConfig())
     world.run(3.0)
@@ -326,7 +328,7 @@ def test_no_page_ends_within_a_batch(batches: list[tuple[int, int]]) -> None:
     assert len(found) <= len(batches)
 
 
-def test_a_part_of_a_batch_remembers_what_others_do() -> None:
+def test_a_row_of_a_batch_keeps_its_created_flag_and_its_part() -> None:
     identity = OperationIdentity("n1", 1, 2, 0, created=True, part=(1, 3))
     made = row(7, (1, 3), 0)._replace(operation=identity.pack(), version=3)
     assert has_created(made)

@@ -45,7 +45,7 @@ def two_offers(first: int) -> Propose:
     return Propose([Offer(0, 1, 0, 1, (0, ""), 0, [row(1)]), other], 5, 7)
 
 
-def test_what_was_taken_whole_is_acknowledged_by_its_number_once_it_is_durable() -> None:
+def test_a_message_taken_whole_is_acknowledged_by_number_once_durable() -> None:
     machine = replica("n2")
     assert sends(machine.step(Received("n1", two_offers(2)), 0.1)) == []
     ended = machine.step(TurnEnded(), 0.1)
@@ -54,21 +54,21 @@ def test_what_was_taken_whole_is_acknowledged_by_its_number_once_it_is_durable()
     assert sends(machine.step(Persisted(token), 0.2)) == [("n1", AcceptedAll(5, 7))]
 
 
-def test_what_was_taken_in_part_is_acknowledged_log_by_log() -> None:
+def test_a_message_taken_in_part_is_acknowledged_log_by_log() -> None:
     machine = replica("n2")
     machine.step(Received("n1", two_offers(3)), 0.1)
     gap = Gap(0, 1, True, (1, "n1"), 1, 0, (((1, "n1"), 1),))
     assert settled(machine, 0.1) == [("n1", Accepted([(0, 1, 1)])), ("n1", gap)]
 
 
-def test_of_a_message_with_a_slot_that_is_not_here_the_others_are_acknowledged() -> None:
+def test_a_message_with_an_unknown_slot_is_acknowledged_without_it() -> None:
     machine = replica("n2")
     first, second = two_offers(2).offers
     machine.step(Received("n1", Propose([first, second._replace(slot=9)], 5, 7)), 0.1)
     assert settled(machine, 0.1) == [("n1", Accepted([(0, 1, 1)]))]
 
 
-def test_what_is_below_the_promise_is_refused_whatever_its_number() -> None:
+def test_a_numbered_message_below_the_promise_is_refused() -> None:
     machine = replica("n2")
     machine.step(Received("n3", Propose([Offer(0, 2, 0, 1, (0, ""), 0, ())])), 0.1)
     settled(machine, 0.1)
@@ -77,14 +77,14 @@ def test_what_is_below_the_promise_is_refused_whatever_its_number() -> None:
     assert settled(machine, 0.2) == []
 
 
-def test_the_owner_counts_a_message_that_was_taken_as_it_counts_a_list() -> None:
+def test_the_owner_counts_a_numbered_acknowledgement_like_a_list() -> None:
     machine, [message] = offering(3)
     assert decided(machine, AcceptedAll(message.boot, message.number)) == 3
     follower = machine.core.logs[0].term.followers["n3"]  # type: ignore[union-attr]
     assert (follower.acked, follower.adopted) == (3, True)
 
 
-def test_the_same_word_counts_once() -> None:
+def test_a_repeated_acknowledgement_counts_once() -> None:
     machine, [message] = offering(3)
     took = AcceptedAll(message.boot, message.number)
     assert [*machine.decider.offered.taken("n3", message.number)] != []
@@ -103,13 +103,13 @@ def test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself() -> No
     assert decided(machine, AcceptedAll(third.boot, third.number)) == 25
 
 
-def test_what_a_term_has_offered_does_not_count_for_the_next() -> None:
+def test_offers_of_one_term_do_not_count_in_the_next() -> None:
     machine, [message] = offering(3)
     machine.step(Received("n2", Refused([(0, 1, (2, "n2"))])), 0.65)
     assert decided(machine, AcceptedAll(message.boot, message.number)) == 0
 
 
-def test_what_is_not_answered_for_long_is_forgotten() -> None:
+def test_messages_without_an_answer_for_long_are_forgotten() -> None:
     machine, [message] = offering(3)
     for ticks in (1, 2):
         machine.decider.offered.core.now = 0.6 + ticks * (REMEMBERED_S + 0.1)
@@ -117,6 +117,6 @@ def test_what_is_not_answered_for_long_is_forgotten() -> None:
     assert [*machine.decider.offered.taken("n3", message.number)] == []
 
 
-def test_a_message_that_says_one_thing_has_no_number() -> None:
+def test_a_message_of_one_offer_has_no_number() -> None:
     _, [message] = offering(1)
     assert (message.boot, message.number) == (0, 0)

@@ -40,7 +40,7 @@ def group(slots: int = 1) -> tuple[World, Process]:
     return world, owner
 
 
-def test_old_versions_wait_until_snapshots_are_known_as_of_later() -> None:
+def test_old_versions_wait_for_a_later_report_of_snapshots() -> None:
     world, owner = group()
     core, trimmer = owner.replica.core, owner.replica.trimmer
     core.pins = Pins(core.now, {})
@@ -55,7 +55,7 @@ def test_old_versions_wait_until_snapshots_are_known_as_of_later() -> None:
     assert core.logs[0].kept == core.logs[0].end
 
 
-def test_what_is_held_stays() -> None:
+def test_rows_that_a_snapshot_pins_stay() -> None:
     world, owner = group()
     core = owner.replica.core
     owner.feed(CompactAsked(core.wall_now_us()))
@@ -64,7 +64,7 @@ def test_what_is_held_stays() -> None:
     assert core.logs[0].kept == core.logs[0].end - 1
 
 
-def test_who_asks_again_and_again_keeps_no_round_from_its_end() -> None:
+def test_repeated_requests_do_not_keep_a_compaction_from_its_end() -> None:
     world, owner = group(slots=64)
     log = owner.replica.core.logs[63]
     asked_us = owner.replica.core.wall_now_us()
@@ -91,7 +91,7 @@ ONCE = {"one": put(LINKS[0], key="once"), "a batch": batch_of(PUTS, key="once")}
 
 @pytest.mark.parametrize("begun_anew", ["never", "before", "after"])
 @pytest.mark.parametrize("once", ONCE.values(), ids=ONCE)
-def test_what_a_key_may_ask_for_is_not_let_go_of(once: Operation, begun_anew: str) -> None:
+def test_rows_that_a_key_may_need_are_not_compacted(once: Operation, begun_anew: str) -> None:
     group = Batched()
     first = group.answer_to(frame(once, seq=1))
     group.answer_to(frame(batch_of([put(link, b'{"n":2}') for link in LINKS]), seq=2))
@@ -108,7 +108,7 @@ def test_what_a_key_may_ask_for_is_not_let_go_of(once: Operation, begun_anew: st
 
 
 @pytest.mark.parametrize("operation", [PUTS[0], batch_of(PUTS)], ids=["one", "a batch"])
-def test_a_retry_without_a_key_whose_rows_have_gone_is_told_so_at_once(
+def test_a_retry_without_a_key_after_compaction_is_unknown_at_once(
     operation: Operation,
 ) -> None:
     group = Batched()
@@ -121,7 +121,9 @@ def test_a_retry_without_a_key_whose_rows_have_gone_is_told_so_at_once(
 
 
 @pytest.mark.parametrize("is_begun_anew", [False, True])
-def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_key_are_compacted_when_the_key_has_expired(
+    is_begun_anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (keys, operations, trim):
         monkeypatch.setattr(module, "KEY_LIFE_US", 3_000_000)
     group = Batched()
@@ -134,7 +136,7 @@ def test_it_goes_when_the_key_is_over(is_begun_anew: bool, monkeypatch: pytest.M
     assert compacted(group) == [4, 4, 4]
 
 
-def test_what_a_key_kept_goes_by_itself_when_the_key_is_over(
+def test_rows_of_an_expired_key_are_compacted_without_a_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (keys, operations, trim):
@@ -148,16 +150,16 @@ def test_what_a_key_kept_goes_by_itself_when_the_key_is_over(
     assert group.run_until(lambda: [log.kept for log in logs] == [4, 4, 4], 2 * interval_s)
 
 
-def test_what_is_let_go_of_ends_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trim_ends_between_two_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trim, "ROWS_AT_ONCE", 5)
     group = Batched()
     for seq in range(4):
         group.answer_to(frame(batch_of(PUTS), seq=seq))
-    let_go = []
+    written = []
     store = group.replicas[group.owner()].core.outbox.store
     monkeypatch.setattr(
         group.replicas[group.owner()].core.outbox, "store",
-        lambda write: (let_go.append(write), store(write)),
+        lambda write: (written.append(write), store(write)),
     )  # fmt: skip
     assert compacted(group) == [16, 16, 16]
-    assert [each.kept for each in let_go if isinstance(each, Trim)] == [4, 8, 12, 16]
+    assert [each.kept for each in written if isinstance(each, Trim)] == [4, 8, 12, 16]

@@ -35,7 +35,7 @@ def test_a_node_that_has_just_begun_knows_no_owner(trio: Trio) -> None:
     assert trio.run_until(lambda: not any(vacant(trio)), 1)
 
 
-def test_a_slot_that_is_handed_over_is_never_missed(trio: Trio) -> None:
+def test_a_handed_over_slot_is_never_vacant(trio: Trio) -> None:
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
     left = trio.owner()
     trio.feed(left, DrainAsked())
@@ -43,7 +43,7 @@ def test_a_slot_that_is_handed_over_is_never_missed(trio: Trio) -> None:
     assert trio.owner() not in ("", left)
 
 
-def test_a_slot_whose_owner_was_lost_is_missed_before_it_may_be_replaced(trio: Trio) -> None:
+def test_a_slot_is_vacant_after_its_owner_was_lost(trio: Trio) -> None:
     """Cut two of three nodes off, so that the third cannot take over."""
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
     left, lost = trio.owner(), trio.now
@@ -56,7 +56,7 @@ def test_a_slot_whose_owner_was_lost_is_missed_before_it_may_be_replaced(trio: T
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
 
 
-def test_who_is_believed_dead_owns_nothing(trio: Trio) -> None:
+def test_an_owner_believed_dead_owns_no_slot(trio: Trio) -> None:
     """Membership may find a death sooner than the silence on a link shows it."""
     assert trio.run_until(lambda: not any(vacant(trio)), 10)
     owner, lost = trio.owner(), trio.now

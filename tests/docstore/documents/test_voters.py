@@ -92,15 +92,13 @@ def as_older_versions_chose(members: Collection[MemberEntry]) -> tuple[MemberEnt
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=12), st.text("v-", max_size=12))
-def test_a_node_of_an_older_version_carries_a_change_on_as_it_was_begun(
-    zones: list[str], votes: str
-) -> None:
+def test_an_older_version_continues_a_change_as_begun(zones: list[str], votes: str) -> None:
     members = with_votes(entries("".join(zones), votes))
     assert as_older_versions_chose(members) == members
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=4, max_size=12))
-def test_who_votes_after_a_change_was_settled_when_it_began(zones: list[str]) -> None:
+def test_the_voters_after_a_change_were_chosen_when_it_began(zones: list[str]) -> None:
     """Use the voters of the joint stage, even those that an older version chose."""
     members = as_older_versions_chose(entries("".join(zones), "v" * len(zones)))
     coming = as_older_versions_chose(members[1:])
@@ -110,7 +108,7 @@ def test_who_votes_after_a_change_was_settled_when_it_began(zones: list[str]) ->
     assert advanced(joint).voting == joint.voting[1:]
 
 
-def test_a_newcomer_takes_nobodys_vote() -> None:
+def test_a_newcomer_takes_no_vote_from_another() -> None:
     now = Configuration(1, "cluster", 1, 1, 3, with_votes(entries("abcabcab")))
     assert voters_of(now.members) == "vvvvvvv-"
     newcomer = MemberEntry("a", "new", "host", 1, "c")  # Before all others by name.
@@ -125,7 +123,7 @@ def test_a_vote_goes_to_the_zone_that_lost_one() -> None:
     assert [each.id for each in coming if not each.votes] == ["n08"]
 
 
-def test_founders_of_all_versions_agree_on_who_votes() -> None:
+def test_founders_of_all_versions_agree_on_the_voters() -> None:
     founders = [Founder(each.id, each.host, each.port) for each in entries("aaaabbbcc")]
     stores = {each.id: (each.store_id, each.zone) for each in entries("aaaabbbcc")}
     first = found(founders[::-1], stores, slots=1, points_per_node=1, replication_factor=3)

@@ -60,7 +60,7 @@ def own(group: Declared, verb: str) -> Operation:
 
 @pytest.mark.parametrize("service", [None, STRICT])
 @pytest.mark.parametrize(("verb", "left"), [("DELETE", None), ("PATCH", {"a": 1})])
-def test_d5_what_the_store_takes_away_goes_whatever_the_factory_says(
+def test_d5_removals_by_the_store_ignore_the_factory(
     group: Declared, service: Service | None, verb: str, left: object
 ) -> None:
     group.become(service)
@@ -77,7 +77,7 @@ def test_a_client_is_still_judged_by_the_factory(
     assert group.ask(Operation(verb="DELETE", link=LINK)).status == status
 
 
-def test_what_has_changed_meanwhile_stays(group: Declared) -> None:
+def test_a_document_changed_meanwhile_is_not_removed(group: Declared) -> None:
     late = own(group, "DELETE")
     assert group.ask(Operation(verb="PUT", link=LINK, body=b"{}")).status == 200
     group.become(None)

@@ -42,7 +42,7 @@ def test_updates_wait_and_reads_do_not() -> None:
     assert owner.logs[0].end == end + 1
 
 
-def test_what_was_under_way_is_decided_meanwhile() -> None:
+def test_pending_updates_are_decided_during_a_barrier() -> None:
     trio = opened()
     owner = trio.replicas[trio.owner()].core
     ask(trio, 1, PUT)
@@ -55,7 +55,7 @@ def test_what_was_under_way_is_decided_meanwhile() -> None:
     assert log.decided == log.end
 
 
-def test_nobody_stands_still_for_long() -> None:
+def test_a_barrier_has_a_maximum_duration() -> None:
     trio = opened()
     began = trio.now
     trio.feed(trio.owner(), BarrierAsked(3600.0))

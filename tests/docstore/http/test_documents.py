@@ -180,7 +180,7 @@ async def test_delete_leaves_a_tombstone_with_a_version(client: Client, factory:
     assert (status, again["documentVersion"]) == (201, 2)
 
 
-async def test_post_on_a_tombstone_needs_to_mean_it(client: Client, factory: str) -> None:
+async def test_post_on_a_tombstone_needs_recreate_below(client: Client, factory: str) -> None:
     body = {"documentSelfLink": "a"}
     async with client.post(factory, json=body) as response:
         assert response.status == 201

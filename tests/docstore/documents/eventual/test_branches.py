@@ -50,7 +50,7 @@ def test_two_copies_may_be_joined_by_their_heads(history: History, left: int, ri
 
 
 @given(histories())
-def test_heads_are_what_nothing_came_of(history: History) -> None:
+def test_heads_are_the_versions_without_descendants(history: History) -> None:
     followed = {
         number
         for itself, each in enumerate(history.versions)
@@ -62,7 +62,7 @@ def test_heads_are_what_nothing_came_of(history: History) -> None:
 
 
 @given(histories(), SOME)
-def test_what_is_known_is_what_was_added_and_what_it_came_of(history: History, some: int) -> None:
+def test_branches_know_the_added_versions_and_their_ancestors(history: History, some: int) -> None:
     added = [each for n, each in enumerate(history.versions) if some >> n & 1]
     branches, known = Branches(), frozenset[int]()
     for version in added:
@@ -74,7 +74,7 @@ def test_what_is_known_is_what_was_added_and_what_it_came_of(history: History, s
 
 
 @given(histories())
-def test_no_head_came_of_another(history: History) -> None:
+def test_no_head_descends_from_another(history: History) -> None:
     heads = Branches.of(rows_of(history)).lineages
     assert not any(covers(a, b) for a in heads for b in heads if a is not b)
 

@@ -10,7 +10,7 @@ from tests.docstore.documents.eventual.history import History, histories
 
 
 @given(histories())
-def test_covers_is_what_came_of_what(history: History) -> None:
+def test_covers_is_ancestry(history: History) -> None:
     for (_, newer), (number, older) in product(enumerate(history.versions), repeat=2):
         assert covers(newer.lineage, older.lineage) == (number in newer.ancestors)
 
