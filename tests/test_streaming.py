@@ -17,7 +17,7 @@ SEEDS_MAX = 40
 # Rule -> the test of a few machines that fails without it: runs seldom meet what it is for.
 NOTICED_BY: dict[str, Callable[[], None]] = {
     "elected-by-length-alone": (
-        test_worked_logs.test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appended
+        test_worked_logs.test_e_a_long_log_of_an_old_epoch_is_replaced_by_that_of_a_later_leader
     ),
     "outdated-replicas-go-on": (
         test_compaction.test_a_replica_with_records_whose_tombstones_are_gone_begins_anew

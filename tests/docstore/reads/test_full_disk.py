@@ -7,7 +7,7 @@ from docstore.reads.local import read_here
 from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone
 
 
-async def test_what_was_decided_is_not_told_as_missing_when_the_disk_is_full() -> None:
+async def test_a_decided_document_is_found_when_the_disk_is_full() -> None:
     store = SmallDisk()
     driver, _ = await alone(store)
     try:

@@ -78,7 +78,7 @@ async def node() -> AsyncIterator[Node]:
         await store.close()
 
 
-async def test_a_local_read_does_not_tell_as_missing_what_has_left(node: Node) -> None:
+async def test_a_local_read_does_not_answer_for_a_slot_that_has_left(node: Node) -> None:
     read = Operation(verb="GET", link=LINK, select=("version", 0))
     view, slot = node.driver.view, slot_of(LINK, SLOTS)
     found = await read_here(
@@ -114,7 +114,7 @@ QUERY = {"prefix": "/core/examples/", "filter": "", "where": "", "versions": "la
 
 
 @pytest.mark.parametrize("order", ["", "name desc", None])
-async def test_a_query_is_not_answered_without_what_has_left_meanwhile(
+async def test_a_query_fails_when_a_slot_left_meanwhile(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str | None
 ) -> None:
     scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)

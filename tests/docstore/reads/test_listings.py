@@ -49,7 +49,7 @@ async def walked(url: str, path: str) -> list[str]:
 
 
 @pytest.mark.thorough
-async def test_what_nobody_has_decided_takes_no_place_in_a_page(arena: Arena) -> None:
+async def test_undecided_documents_take_no_place_in_a_page(arena: Arena) -> None:
     owner = await asyncio.to_thread(arena.cluster.owner_of, STABLE[0])
     proposed = metrics(owner)["docstore_protocol_proposed_total"]
     for other in arena.members:

@@ -118,7 +118,7 @@ async def test_the_feed_of_one_document_has_a_short_token(
             assert (answer.status, "one document" in await answer.text()) == (400, True)
 
 
-async def test_a_factory_below_a_document_is_missed_by_nobody(
+async def test_a_feed_includes_a_factory_created_below_its_document(
     url: str, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:
     link = f"{factory}/a"
@@ -136,7 +136,7 @@ async def test_a_factory_below_a_document_is_missed_by_nobody(
     assert unpack_cut(following).slots == SLOTS
 
 
-async def test_a_document_that_stands_in_no_log_has_no_feed(
+async def test_a_document_without_a_log_has_no_feed(
     url: str, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:
     weak = f"{factory}-weak"

@@ -86,7 +86,7 @@ def test_the_last_of_a_round_changes_with_another_rather_than_lead_beside_its_do
         assert all(leader != owner for leader, owner in zip(leaders, "abcd", strict=True))
 
 
-def test_a_lone_replica_is_where_its_rank_says_whoever_owns_the_document() -> None:
+def test_a_lone_replica_follows_its_rank_and_ignores_the_owner_of_the_document() -> None:
     group = members(4)
     for topic in map(str, range(20)):
         [(_, replicas)] = assignments(

@@ -19,7 +19,7 @@ def test_a_lead_moves_to_the_replica_that_is_named_though_another_is_preferred()
     assert group.values() == ["1", "2"]
 
 
-def test_leave_to_lose_records_is_not_used_while_somebody_has_them_all() -> None:
+def test_an_unclean_election_prefers_replicas_with_all_records() -> None:
     group = Group()
     group.create(least=2)
     group.run(1.0)
@@ -32,7 +32,7 @@ def test_leave_to_lose_records_is_not_used_while_somebody_has_them_all() -> None
     assert group.values() == ["1"]
 
 
-def test_with_leave_to_lose_records_whoever_is_there_is_elected_and_it_is_marked() -> None:
+def test_an_unclean_election_elects_a_live_replica_and_is_marked() -> None:
     group = Group()
     group.create(least=1)
     group.run(1.0)

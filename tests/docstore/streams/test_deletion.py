@@ -96,7 +96,7 @@ def test_a_replica_of_an_earlier_topic_finds_out_when_it_hears_of_the_next() -> 
     assert names(group, "b") == set()
 
 
-def test_partitions_whose_topic_nobody_saw_going_are_found() -> None:
+def test_partitions_of_a_topic_deleted_unnoticed_are_deleted() -> None:
     group = Group("abc", orphans_s=5.0)
     make(group, 2)
     group.run(0.5)
@@ -139,7 +139,7 @@ def test_a_topic_that_is_there_keeps_its_partitions_and_one_that_cannot_be_read_
     assert not partitions(group)
 
 
-def test_partitions_of_an_earlier_topic_make_way_once_their_replicas_are_told() -> None:
+def test_partitions_of_an_earlier_topic_are_replaced_after_their_replicas_delete_them() -> None:
     group = Group("abc")
     make(group, 1)
     group.run(0.5)
@@ -205,7 +205,7 @@ def test_partitions_of_a_topic_that_is_worked_at_are_left_to_its_controller() ->
     assert not group.machines["a"].controller.governed[partition_link("t", 0)].is_updating
 
 
-def test_a_partition_that_is_being_changed_is_not_judged_by_what_it_was() -> None:
+def test_a_partition_of_a_deleted_topic_is_deleted_after_a_pending_change() -> None:
     group = Group("abc", orphans_s=1.0)
     make(group, 1)
     group.run(0.5)
@@ -276,7 +276,7 @@ def test_a_document_that_changed_since_it_was_marked_is_not_deleted() -> None:
     assert [each.conditions for each in deletes] == [Conditions(match=[[tag.epoch, tag.version]])]
 
 
-def test_a_partition_that_somebody_else_deletes_is_governed_no_more() -> None:
+def test_a_partition_deleted_by_another_node_is_no_longer_governed() -> None:
     group = Group("abc")
     make(group, 1)
     ask(group, "DELETE")

@@ -93,7 +93,7 @@ def base_of(outcome: Outcome) -> int:
     return outcome.base
 
 
-async def test_a_node_finds_by_survey_what_it_governs_and_leads_it() -> None:
+async def test_a_node_finds_the_partition_that_it_governs_and_leads_it() -> None:
     async with streaming(SmallStreamDisk()) as driver:
         assert base_of(await produce(driver, 0)) == 0
         [found] = await driver._documents.found()
@@ -122,7 +122,7 @@ async def test_the_same_writes_are_kept_once_there_is_room_and_nothing_is_taken_
         assert base_of(await produce(driver, 3)) == 2
 
 
-async def test_what_makes_room_is_done_first_but_the_last_batch_stays() -> None:
+async def test_trims_are_committed_first_on_a_full_disk_and_keep_the_last_batch() -> None:
     store = SmallStreamDisk()
     async with streaming(store) as driver:
         for value in range(3):

@@ -8,7 +8,7 @@ from tests.docstore.streams.group import LINK, Group
 OTHER = partition_link("t", 1)
 
 
-def test_who_waits_at_a_follower_is_answered_once_it_knows_of_a_record() -> None:
+def test_a_waiting_fetch_at_a_follower_ends_when_a_record_arrives() -> None:
     group = Group()
     group.create()
     group.run(1.0)
@@ -33,7 +33,7 @@ def led() -> Group:
     return group
 
 
-def test_who_waits_for_news_is_answered_when_a_record_is_committed() -> None:
+def test_a_wait_for_news_ends_when_a_record_is_committed() -> None:
     group = led()
     leader, deadline = group.document.leader, group.now + 10
     group.feed(leader, NewsAsked(9, [(LINK, 0)], deadline))
@@ -56,7 +56,7 @@ def test_who_waits_for_news_is_answered_when_a_record_is_committed() -> None:
     assert group.outcomes[11] == News()
 
 
-def test_who_waits_for_news_is_answered_at_its_deadline() -> None:
+def test_a_wait_for_news_ends_at_its_deadline() -> None:
     group = led()
     leader = group.document.leader
     group.feed(leader, NewsAsked(9, [(LINK, 0)], group.now + 1.0))
@@ -70,7 +70,7 @@ def test_who_waits_for_news_is_answered_at_its_deadline() -> None:
     assert not machine.fetching.news._waiting
 
 
-def test_who_waits_for_news_is_answered_by_a_node_that_leads_no_more() -> None:
+def test_a_wait_for_news_ends_when_the_node_no_longer_leads() -> None:
     group = led()
     leader, deadline = group.document.leader, group.now + 10
     follower = "abc".replace(leader, "")[0]
@@ -86,7 +86,7 @@ def test_who_waits_for_news_is_answered_by_a_node_that_leads_no_more() -> None:
     assert group.outcomes[10] == News()
 
 
-def test_who_waits_for_news_no_more_is_forgotten() -> None:
+def test_a_wait_for_news_that_the_client_ends_is_forgotten() -> None:
     group = led()
     leader, deadline = group.document.leader, group.now + 10
     for request in (9, 10):

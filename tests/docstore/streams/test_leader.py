@@ -38,7 +38,7 @@ def test_what_is_not_on_the_leaders_own_disk_is_not_committed() -> None:
     assert group.produced(request).base == 0
 
 
-def test_what_is_not_on_a_followers_disk_is_not_acknowledged() -> None:
+def test_a_record_that_is_not_on_a_followers_disk_is_not_acknowledged() -> None:
     group = online(**IN)
     group.hold_disk("b")
     request = group.produce("1")
@@ -184,7 +184,7 @@ def test_a_leader_whose_link_to_the_controller_alone_broke_is_spared_by_a_veto()
     assert group.machines["c"].core.counters["vetoes"]
 
 
-def test_a_leader_that_nobody_hears_is_replaced() -> None:
+def test_a_crashed_leader_is_replaced() -> None:
     group = online("abc", "ab", controller="c")
     group.crash("a")
     group.run(0.2)
@@ -238,7 +238,7 @@ def test_a_replica_whose_data_are_damaged_is_taken_out_and_filled_anew() -> None
     assert any("checksum" in alarm for alarm in group.alarms)
 
 
-def test_damage_that_nobody_reads_is_found_by_the_scrub() -> None:
+def test_damage_that_no_client_reads_is_found_by_the_scrub() -> None:
     group = Group("abc", scrub_s=1)
     group.create("abc", least=2)
     group.run(0.3)
@@ -319,7 +319,7 @@ def test_reports_about_another_copy_or_epoch_count_for_nothing(ending: int) -> N
     assert group.log("a").high == 0
 
 
-def test_who_led_when_a_record_was_appended_is_known_after_others_have_led() -> None:
+def test_a_record_names_the_leader_that_appended_it_after_a_change_of_leader() -> None:
     group = online()
     group.govern("c")
     group.produce("1")

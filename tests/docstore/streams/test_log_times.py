@@ -22,7 +22,7 @@ def from_kafka(times: LogTimes, at_us: int, ahead_us: int) -> None:
     note(times, at_us, KAFKA, head)
 
 
-def test_a_search_begins_earlier_by_what_records_are_ahead_at_most() -> None:
+def test_a_search_begins_earlier_by_the_most_that_records_are_ahead() -> None:
     times = LogTimes(last_us=BEGIN - SECOND)
     late = BEGIN + AHEAD_US_MAX + SECOND
     assert times.begin(late) == late - AHEAD_US_MAX, "earlier batches are not known"

@@ -236,7 +236,7 @@ async def test_a_node_that_stops_gives_its_partitions_away_first(
     assert [value for _, value in await consumed(store, "drained")] == list(range(number))
 
 
-async def test_who_starts_again_under_an_id_fences_who_ran_under_it(store: Client) -> None:
+async def test_a_producer_fences_the_earlier_one_with_its_id(store: Client) -> None:
     await create(store, "fenced")
 
     async def overtaken() -> None:
@@ -252,7 +252,7 @@ async def test_who_starts_again_under_an_id_fences_who_ran_under_it(store: Clien
     assert await consumed(store, "fenced") == [("a", 1), ("a", 2)]
 
 
-async def test_a_consumer_sees_what_comes_later_and_may_read_one_partition(store: Client) -> None:
+async def test_a_consumer_reads_later_records_and_may_read_one_partition(store: Client) -> None:
     await create(store, "later", partitions=2)
     async with store.producer("later") as producer:
         await producer.send(b"\xff", b"\xfe", headers={"by": "me"}, partition=1)

@@ -58,7 +58,7 @@ def test_a_later_start_fences_the_earlier_one() -> None:
     assert code(state_of(batch(0, 0, epoch=4)), 1, epoch=3) == "producer-fenced"
 
 
-def test_what_was_appended_long_ago_is_told_from_what_never_was() -> None:
+def test_an_old_sequence_is_stale_and_a_remembered_one_repeated() -> None:
     state = state_of(*[batch(2 * n, n) for n in range(9)], high=18)
     assert code(state, 8 - REMEMBERED) == "stale-sequence"
     assert code(state, 9 - REMEMBERED) == "repeated"
@@ -75,7 +75,7 @@ def test_a_producer_that_was_silent_for_too_long_is_not_known_any_more() -> None
     assert state.judge(("p", 0, 1), 2, expired_us=11).code == "unknown-producer"
 
 
-def test_a_producer_that_begins_at_zero_again_repeats_what_it_sent_last() -> None:
+def test_an_expired_producer_repeats_its_last_batch_at_sequence_zero() -> None:
     state = state_of(batch(0, 0, us=10), batch(2, 0, us=99))
     entry = state.judge(("p", 0, 0), 2, expired_us=50).entry
     assert entry is not None
@@ -83,7 +83,7 @@ def test_a_producer_that_begins_at_zero_again_repeats_what_it_sent_last() -> Non
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
-def test_what_is_cut_was_never_there(written: int, kept: int) -> None:
+def test_truncated_batches_leave_no_producer_state(written: int, kept: int) -> None:
     kept = min(written, kept)
     cut = state_of(*[batch(2 * n, n) for n in range(written)])
     cut.cut(2 * kept)

@@ -87,7 +87,7 @@ def test_settings_of_a_topic_reach_its_partitions() -> None:
         assert leader.leading[name].least == 2
 
 
-def test_a_change_of_who_must_be_in_sync_says_anew_who_is_eligible() -> None:
+def test_a_change_of_min_in_sync_computes_eligible_replicas_anew() -> None:
     found = ReplicaSet(
         incarnation="i", replicas=("a", "b"), lrs=(("a", "1"),), elr=(("b", "1"),), min_in_sync=2
     )
@@ -97,7 +97,7 @@ def test_a_change_of_who_must_be_in_sync_says_anew_who_is_eligible() -> None:
 
 
 @pytest.mark.parametrize("status", [503, 504, 429])
-def test_what_fails_is_done_again(status: int) -> None:
+def test_failed_provisioning_updates_are_retried(status: int) -> None:
     group = Group("abc")
     attempts: dict[tuple[str, str], int] = {}
 
@@ -143,7 +143,7 @@ def test_a_new_controller_goes_on_where_the_one_before_died() -> None:
     }
 
 
-def test_only_who_governs_a_topic_makes_its_partitions() -> None:
+def test_only_the_controller_of_a_topic_creates_its_partitions() -> None:
     group = Group("abc")
     group.answer_updates = lambda operation: Answer(503, "no-quorum")
     make(group, 1)
@@ -220,7 +220,7 @@ def test_a_topic_that_waited_for_nodes_and_is_deleted_waits_no_more() -> None:
     assert not group.machines["a"].duties.provisioning._jobs
 
 
-def test_only_so_many_partitions_are_looked_at_at_a_time() -> None:
+def test_provisioning_handles_a_limited_number_of_partitions_at_once() -> None:
     group = Group("abc")
     machine = group.machines["a"]
     most = 0
@@ -249,7 +249,7 @@ def test_a_creation_that_comes_late_does_not_bring_back_a_partition_that_was_del
     assert [group.apply(each).code for each in late] == ["marked-deleted"]
 
 
-def test_who_governs_a_topic_no_more_and_has_not_heard_that_it_is_gone_makes_nothing() -> None:
+def test_a_former_controller_creates_no_partitions_of_a_deleted_topic() -> None:
     group = Group("abc")
     full = Answer(503, "no-quorum")
     group.answer_updates = lambda operation: full if operation.verb == "POST" else None

@@ -71,7 +71,7 @@ def test_the_only_replica_of_a_partition_is_not_left_behind() -> None:
     assert group.values() == ["1"]
 
 
-def test_a_leaver_that_nobody_can_replace_stays_until_somebody_can() -> None:
+def test_a_leaving_replica_without_a_replacement_stays() -> None:
     group = online("a")
     group.leavers = frozenset("a")
     group.run(1)
@@ -167,7 +167,7 @@ def test_a_move_ends_when_its_reason_does_with_the_new_node() -> None:
     assert group.document.adding == group.document.leaving == ()
 
 
-def test_what_an_operator_wants_waits_for_the_dead_and_not_for_those_who_left() -> None:
+def test_a_placement_waits_for_a_dead_node_but_not_for_a_removed_one() -> None:
     group = online("abcd", "ab")
     group.hold_disk("d")
     group.feed("a", CommandAsked(1, LINK, ("place", ("a", "d"))))
@@ -202,7 +202,7 @@ def test_the_preferred_leader_leads_again_once_it_has_been_in_step_for_long_enou
     assert group.produced(group.produce("1", at="c")).base == 0
 
 
-def test_a_node_that_stops_gives_its_lead_away_and_what_waited_goes_on() -> None:
+def test_a_stopping_node_hands_its_lead_over_and_waiting_produces_succeed() -> None:
     group = online(controller="c")
     group.drain("a")
     group.run(0.1)

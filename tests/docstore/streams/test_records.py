@@ -58,7 +58,7 @@ def test_a_body_that_is_cut_anywhere_is_refused_or_whole(
 
 
 @given(st.binary(max_size=60))
-def test_what_is_checked_can_be_unpacked(body: bytes) -> None:
+def test_checked_records_can_be_unpacked(body: bytes) -> None:
     try:
         number = checked(body)
     except ValueError:
@@ -66,7 +66,7 @@ def test_what_is_checked_can_be_unpacked(body: bytes) -> None:
     assert len(list(unpacked(body))) == number
 
 
-def test_what_is_no_msgpack_is_said_to_be_none() -> None:
+def test_a_record_that_is_not_msgpack_is_refused() -> None:
     with pytest.raises(ValueError, match=r"record 1: it is not msgpack\Z"):
         checked(GOOD + b"\xc1")
 
@@ -108,7 +108,7 @@ def test_a_key_may_be_a_text_and_is_kept_as_bytes() -> None:
         ([None, msgpack.Timestamp(1), None, None], "no extension type is taken"),
     ],
 )
-def test_what_is_no_record_is_refused_with_its_number(record: Any, why: str) -> None:
+def test_a_malformed_record_is_refused_with_its_number(record: Any, why: str) -> None:
     with pytest.raises(ValueError, match=f"^record 2: .*{why}"):
         checked(GOOD + GOOD + msgpack.packb(record) + GOOD)
 
@@ -159,7 +159,7 @@ def test_a_record_of_json_is_packed() -> None:
         ),
     ],
 )
-def test_what_is_no_record_of_json_is_refused(value: object, why: str) -> None:
+def test_a_malformed_json_record_is_refused(value: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         from_json(value)
 
@@ -190,7 +190,7 @@ def test_a_record_is_shown_as_it_was_posted(is_json: bool) -> None:
     }
 
 
-def test_what_json_cannot_say_is_shown_in_base64() -> None:
+def test_bytes_that_json_cannot_hold_are_shown_in_base64() -> None:
     record = Record(b"\xff", b"\xfe", (("a", b"\xfd"), ("b", b"x")), client_us=7)
     assert as_shown(record) == {
         "offset": 5,

@@ -37,7 +37,7 @@ def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -
     assert [first for _, first in group.log("c").ballots] == [1, 2]
 
 
-def test_news_of_the_high_watermark_that_were_lost_are_told_again() -> None:
+def test_a_lost_message_with_the_high_watermark_is_sent_again() -> None:
     group = Group("ab")
     group.create("ab", least=2)
     group.run(1)
@@ -55,7 +55,7 @@ def test_news_of_the_high_watermark_that_were_lost_are_told_again() -> None:
     assert group.log("b").high == 1
 
 
-def test_a_question_whether_an_epoch_stands_is_asked_again_when_it_was_lost() -> None:
+def test_a_lost_check_of_an_epoch_is_sent_again() -> None:
     group = Group("ab")
     group.create("ab", least=2)
     group.run(1)
@@ -85,7 +85,7 @@ def test_a_leader_whose_log_is_damaged_resigns_until_it_is_replaced() -> None:
     assert group.values() == ["0", "1"]
 
 
-def test_a_follower_whose_disk_keeps_nothing_holds_nobody_up_for_longer_than_it_may_lag() -> None:
+def test_a_follower_with_a_stalled_disk_delays_produces_no_longer_than_its_allowed_lag() -> None:
     group = Group("ab")
     group.create("ab", max_lag_ms=1_000)
     group.run(5)
@@ -124,7 +124,7 @@ def test_records_that_were_answered_before_the_turn_ended_are_not_appended() -> 
     assert group.log("a").end == 0
 
 
-def test_what_a_leader_says_of_data_that_were_begun_anew_since_is_void() -> None:
+def test_an_adopt_message_for_an_earlier_copy_is_ignored() -> None:
     group = Group("ab")
     group.create("ab")
     group.run(1)
@@ -242,7 +242,7 @@ def figures(group: Group, name: str) -> dict[str, object]:
     return figures_of(group.machines[name].leader, [LINK]).partitions[LINK]
 
 
-def test_what_is_with_a_silent_leader_goes_to_the_next_one_if_it_may_be_sent_twice() -> None:
+def test_a_numbered_produce_at_a_silent_leader_is_retried_at_the_next_one() -> None:
     group = online(controller="c")
     group.drops = lambda source, to, message: isinstance(message, Produce)
     numbered = group.produce("1", at="c", producer=("p", 1, 0))
@@ -269,7 +269,7 @@ def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_repl
     assert [node for node, _ in group.document.lrs] == ["a", "b"]
 
 
-def test_what_was_to_be_acknowledged_is_not_said_of_a_copy_begun_anew() -> None:
+def test_a_pending_acknowledgement_is_not_sent_for_a_new_copy() -> None:
     """Rule RC5: nobody may take it for one that has what was there before."""
     group = Group("ab")
     group.create("ab", least=1)
@@ -291,7 +291,7 @@ def test_what_was_to_be_acknowledged_is_not_said_of_a_copy_begun_anew() -> None:
     assert (log.copy, 1) not in acked
 
 
-def test_a_leader_refuses_for_what_it_lacks_only_while_the_document_names_it() -> None:
+def test_a_leader_refuses_an_unknown_producer_only_while_the_document_names_it() -> None:
     """Rule RN4. The others have elected another one, and it has heard nothing of that."""
     group = Group("abc")
     group.create("abc", least=2)

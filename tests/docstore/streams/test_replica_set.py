@@ -31,7 +31,7 @@ FRESH = ReplicaSet(incarnation="0190", replicas=("n1",))
 
 
 @pytest.mark.parametrize("what", [ONLINE, ELECTION, FOUND, FRESH])
-def test_what_is_packed_is_read_again(what: ReplicaSet) -> None:
+def test_a_packed_replica_set_is_read_back(what: ReplicaSet) -> None:
     assert replica_set_of(json.parse_object(what.pack())) == what
 
 

@@ -45,7 +45,7 @@ def test_more_replicas_than_members_may_be_asked_for() -> None:
     assert asked(1, replicationFactor=5).min_in_sync == 4
 
 
-def test_what_a_topic_says_is_read_again() -> None:
+def test_a_packed_topic_is_read_back() -> None:
     assert topic_of(json.parse_object(WHOLE.pack())) == WHOLE
     assert json.load(WHOLE.pack()) == {
         **ASKED, "format": 1, "incarnation": "0190", "resolution": "provisioned"
@@ -83,7 +83,7 @@ def test_a_client_may_ask_for_all_of_it() -> None:
         ({"segmentBytes": 5}, "no member 'segmentBytes'"),
     ],
 )
-def test_what_cannot_be_is_refused(fields: dict[str, Any], why: str) -> None:
+def test_an_impossible_topic_is_refused(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(Refusal, match=why) as refused:
         asked(**fields)
     assert refused.value.status == 400
@@ -132,7 +132,7 @@ def test_a_state_that_is_no_topic_is_refused(members: dict[str, Any], why: str) 
     {"partitions": 7}, {"retention": {"bytes": 9}}, {"minInSync": 2}, {"maxLag": None},
     {"unclean": False}, {},
 ])  # fmt: skip
-def test_a_client_may_change_what_does_not_move_records(change: dict[str, Any]) -> None:
+def test_a_client_may_change_settings_that_move_no_records(change: dict[str, Any]) -> None:
     check_change(change)
     after = TopicService().patch(WHOLE.state(), change)
     assert (after is None) == (not change)
@@ -167,7 +167,7 @@ def test_its_owner_refuses_a_change_that_may_not_be(change: dict[str, Any], stat
     assert refused.value.status == status
 
 
-def test_a_setting_that_is_taken_away_is_again_what_it_was_unasked() -> None:
+def test_a_removed_setting_returns_to_its_default() -> None:
     after = TopicService().patch(WHOLE.state(), {"retention": {"ms": None}, "minInSync": None})
     assert after is not None
     assert after["retention"] == {"ms": 7 * 86_400_000, "bytes": 5}
@@ -184,7 +184,7 @@ def test_a_setting_that_is_taken_away_is_again_what_it_was_unasked() -> None:
         {"compression": "none"},
     ],
 )
-def test_what_concerns_partitions_is_pending_until_it_is_provisioned(
+def test_a_change_that_concerns_partitions_is_pending_until_provisioned(
     change: dict[str, Any],
 ) -> None:
     after = TopicService().patch(WHOLE.state(), change)
@@ -195,7 +195,7 @@ def test_what_concerns_partitions_is_pending_until_it_is_provisioned(
     assert again["resolution"] == "provisioned"
 
 
-def test_what_does_not_concern_partitions_leaves_a_topic_provisioned() -> None:
+def test_other_changes_leave_a_topic_provisioned() -> None:
     after = TopicService().patch(WHOLE.state(), {"unclean": False, "retention": {"ms": 5}})
     assert after is not None
     assert after["resolution"] == "provisioned"

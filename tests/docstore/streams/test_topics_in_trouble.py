@@ -74,7 +74,7 @@ def disturb(group: Group, rng: Random, trouble: Trouble, lives: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_in_the_end_there_is_what_the_topic_says_and_nothing_else(seed: int) -> None:
+def test_partitions_converge_to_those_of_the_topic(seed: int) -> None:
     rng = Random(seed)
     group = Group("abcd", orphans_s=3.0, strays_s=5.0)
     trouble = Trouble(group, rng)

@@ -9,7 +9,7 @@ from docstore.ownership.by_lag import Copies, choose, elected, high_watermark, w
 A, B, C = ("a", "1"), ("b", "1"), ("c", "1")
 
 
-def test_a_the_high_watermark_is_what_the_slowest_has_and_rises_when_it_is_dropped() -> None:
+def test_a_the_high_watermark_is_the_slowest_end_and_rises_without_that_replica() -> None:
     ends = {A: 4, B: 3, C: 2}
     lrs: Copies = (A, B, C)
     assert high_watermark(ends, lrs) == 2
@@ -38,7 +38,7 @@ def test_b_with_one_in_sync_demanded_the_survivor_commits_at_once_and_only_it_ma
     assert high_watermark({B: 2}, lrs) == 2
 
 
-def test_e_a_long_log_of_an_old_epoch_loses_against_whoever_adopted_a_later_one() -> None:
+def test_e_a_long_log_of_an_old_epoch_loses_to_a_shorter_one_of_a_later_epoch() -> None:
     old: tuple[Ballot, int] = ((3, "s5"), 3)
     new: tuple[Ballot, int] = ((4, "s1"), 2)
     for rival in ("s1", "s2", "s3"):

@@ -42,7 +42,7 @@ def test_d_a_follower_whose_high_watermark_is_one_behind_keeps_the_record_over_a
     assert group.values() == ["0", "1"]
 
 
-def test_e_a_long_log_of_an_old_epoch_makes_way_for_what_a_later_leader_has_appended() -> None:
+def test_e_a_long_log_of_an_old_epoch_is_replaced_by_that_of_a_later_leader() -> None:
     group = online("abcd", "abc", controller="d", least=3, max_lag_ms=3_600_000)
     group.drops = lambda source, to, message: source == "a" and isinstance(message, Append)
     for value in ("x", "y", "z"):

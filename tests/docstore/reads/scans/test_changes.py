@@ -89,7 +89,7 @@ def by_link(changes: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 # The first test: a slot in which a test has used a key keeps its versions for ten minutes.
-async def test_what_was_let_go_of_is_gone_and_not_left_out(
+async def test_a_feed_over_compacted_history_is_410_and_skips_no_change(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:
     cut = (await store.json("GET", "/core/spark/plan"))["cut"]
@@ -115,7 +115,7 @@ async def test_what_was_let_go_of_is_gone_and_not_left_out(
 
 
 @pytest.mark.parametrize("limit", [1, 50, 10_000])
-async def test_a_reader_misses_nothing_whoever_it_asks(
+async def test_a_reader_misses_no_change_through_any_node(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str, limit: int
 ) -> None:
     reader = Reader(session, group.urls, factory)
@@ -257,7 +257,7 @@ async def test_the_client_follows(group: LocalCluster, store: Client, factory: s
         break
 
 
-async def test_the_command_prints_what_there_is(
+async def test_the_watch_command_prints_existing_documents(
     group: LocalCluster, store: Client, factory: str
 ) -> None:
     for n in range(3):
@@ -289,7 +289,7 @@ async def test_a_document_is_watched_on_a_condition(
     assert seen == [("enter", 2), ("update", 3)]
 
 
-async def test_a_feed_with_a_condition_tells_what_leaves_it(
+async def test_a_feed_with_a_condition_has_leave_events(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, factory: str
 ) -> None:
     """Replayed, it is the set of matching documents."""
@@ -356,7 +356,7 @@ async def test_one_feed_of_several_paths(
         ({"prefix": "/weak"}, 409),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_is_refused(
+async def test_a_malformed_request_for_changes_is_refused(
     group: LocalCluster, store: Client, session: aiohttp.ClientSession, asked: Any, status: int
 ) -> None:
     await store.declare("/weak", options=["PERSISTENCE", "REPLICATION"])
@@ -405,7 +405,7 @@ async def test_a_node_that_hears_no_majority_says_so(
         assert (answer.status, answer.content_type) == (503, "application/problem+json")
 
 
-async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) -> None:
+async def test_a_stopping_node_ends_its_feeds(session: aiohttp.ClientSession) -> None:
     with LocalCluster(1) as group:
         async with Client(group.urls) as store:
             await store.declare("/kept")
@@ -417,7 +417,7 @@ async def test_a_node_that_stops_keeps_nobody(session: aiohttp.ClientSession) ->
                 await response.read()
 
 
-async def test_who_does_not_read_its_events_is_cut_off_and_goes_on_from_its_token(
+async def test_a_client_that_reads_no_events_is_disconnected_and_resumes_from_its_token(
     session: aiohttp.ClientSession,
 ) -> None:
     """It had the node keep a stretch of changes for as long as its connection stood."""

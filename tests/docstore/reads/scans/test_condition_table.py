@@ -79,7 +79,7 @@ async def of_watch(http: aiohttp.ClientSession, url: str, condition: str) -> lis
 
 
 @pytest.mark.parametrize("ask", [of_filter, of_where, of_groups, of_feed, of_watch])
-async def test_a_node_finds_what_the_page_says(
+async def test_a_node_finds_the_documents_of_the_page(
     http: aiohttp.ClientSession, url: str, ask: Ask
 ) -> None:
     assert len(LINES) > 70
@@ -92,7 +92,7 @@ async def test_a_node_finds_what_the_page_says(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "watch"])
-def test_a_command_finds_what_the_page_says(url: str, command: str) -> None:
+def test_a_command_finds_the_documents_of_the_page(url: str, command: str) -> None:
     """A command passes conditions on as they are; so a part of them will do, each a process."""
     some = LINES[::4]
 
@@ -118,7 +118,9 @@ def has_at_least(receiver: Receiver, count: int) -> bool:
 
 
 @pytest.mark.thorough
-async def test_webhooks_deliver_what_the_page_says(http: aiohttp.ClientSession, url: str) -> None:
+async def test_webhooks_deliver_the_documents_of_the_page(
+    http: aiohttp.ClientSession, url: str
+) -> None:
     at_once = asyncio.Semaphore(AT_ONCE)
 
     async def deliver(line: Line) -> None:

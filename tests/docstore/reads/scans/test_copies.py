@@ -53,11 +53,11 @@ async def read(says: dict[tuple[str, int], FromCopy | None]) -> list[Row]:
     return await queries(says).read(wanted, Cut("g", ((1, 1), (1, 1))), 0.05)
 
 
-async def test_another_copy_has_what_one_let_go_of() -> None:
+async def test_a_read_uses_another_copy_when_one_has_trimmed_history() -> None:
     assert len(await read({("a", 0): GONE, ("b", 0): HERE[0], ("b", 1): HERE[1]})) == 2
 
 
-async def test_what_all_copies_let_go_of_is_gone() -> None:
+async def test_history_that_all_copies_trimmed_is_gone() -> None:
     with pytest.raises(SnapshotGone):
         await read({("a", 0): GONE, ("b", 0): GONE, ("b", 1): HERE[1]})
 

@@ -63,13 +63,13 @@ def test_a_cut_moves_only_in_slots_of_its_own() -> None:
         Cut("c", ((1, 1), (2, 300))).pack()[:-4], Cut("c", ((1, 1),)).pack() + "AAAA",
     ],
 )  # fmt: skip
-def test_what_is_no_token_is_refused(token: str) -> None:
+def test_a_malformed_token_is_refused(token: str) -> None:
     with pytest.raises(BadRequest):
         unpack_part(token)
 
 
 @given(st.binary(max_size=80))
-def test_bytes_that_nobody_packed_are_refused_or_a_cut(garbage: bytes) -> None:
+def test_random_bytes_are_refused_or_a_cut(garbage: bytes) -> None:
     deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     packed = base64.urlsafe_b64encode(deflate.compress(garbage) + deflate.flush())
     try:

@@ -81,7 +81,7 @@ async def test_a_scan_waits_until_the_file_has_its_cut(node: Node) -> None:
     assert (node.store.hurries, node.store.lacks) == (3, {})
 
 
-async def test_a_scan_of_what_the_file_has_waits_for_nothing_behind_it(node: Node) -> None:
+async def test_a_scan_of_stored_rows_does_not_wait_for_later_ones(node: Node) -> None:
     node.store.lacks[SLOT] = node.end + 1
     assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [])
     assert node.store.hurries == 0
@@ -95,7 +95,7 @@ async def test_a_file_that_never_follows_is_said_to_be_late(
     assert await node.scans.arrived([(SLOT, node.end)], 0.0) == ([], [SLOT])
 
 
-async def test_a_feed_shows_what_the_file_has_and_has_it_follow(node: Node) -> None:
+async def test_a_feed_shows_stored_rows_and_hurries_the_file(node: Node) -> None:
     asked: list[Any] = []
 
     async def pages(question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -58,7 +58,7 @@ def life(path: Path, seed: int, questions: int) -> set[str]:
     return used
 
 
-def test_generated_searches_find_what_a_scan_finds(tmp_path: Path) -> None:
+def test_generated_searches_match_a_scan(tmp_path: Path) -> None:
     used = set().union(*(life(tmp_path, seed, 40) for seed in range(4)))
     assert len(used) > 5
 
@@ -70,7 +70,7 @@ def test_generated_searches_find_what_a_scan_finds(tmp_path: Path) -> None:
         pytest.param(range(105, 140), marks=pytest.mark.slow),
     ],
 )
-def test_many_generated_searches_find_what_a_scan_finds(tmp_path: Path, seeds: range) -> None:
+def test_many_generated_searches_match_a_scan(tmp_path: Path, seeds: range) -> None:
     used = set().union(*(life(tmp_path, seed, 100) for seed in seeds))
     assert len(used) > 8
 
@@ -271,7 +271,7 @@ def test_an_index_has_the_newest_versions_of_live_documents_only(
     assert found["why"] == "an index has the newest versions of live documents only"
 
 
-def test_a_round_ends_in_time_and_says_what_is_left(
+def test_a_round_ends_in_time_and_names_the_slots_left(
     copy: IndexedCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(copy, x=1)

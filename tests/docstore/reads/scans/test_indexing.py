@@ -57,7 +57,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path / "indexes.db")
 
 
-async def test_only_what_is_new_is_asked_for(node: Node) -> None:
+async def test_a_round_asks_only_for_new_rows(node: Node) -> None:
     first = await node.round()
     assert first is not None
     assert (first["cut"], first["sure"], first["held"]) == ([(0, 5), (1, 5)], [], [0, 1])

@@ -111,7 +111,7 @@ def test_a_row_whose_version_before_is_purged_may_end_a_match(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_condition_finds_what_it_says(copy: Copy, form: str) -> None:
+def test_a_condition_finds_the_matching_rows(copy: Copy, form: str) -> None:
     spans = [(slot, 0, end) for slot, end in copy.ends.items()]
     cut = [[slot, end] for slot, end in copy.ends.items()]
     conditions = {
@@ -254,6 +254,6 @@ def test_a_hole_is_noticed(copy: Copy, tmp_path: Path) -> None:
         {"prefix": [], "ranges": [], "nested": True},
     ],
 )
-def test_what_is_malformed_is_refused(asked: dict[str, Any]) -> None:
+def test_a_malformed_scan_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(BadRequest):
         scan_of(asked)

@@ -93,16 +93,16 @@ FILTERS: dict[str, Holds] = {
 
 
 # The first test: a slot in which a test has used a key keeps its versions for ten minutes.
-async def test_what_one_copy_has_let_go_of_is_read_from_another(
+async def test_history_trimmed_at_one_copy_is_read_from_another(
     cluster: LocalCluster, http: aiohttp.ClientSession
 ) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/gone")
-        await let_go_at_one(cluster, http, store, "/gone/a")
+        await trim_at_one(cluster, http, store, "/gone/a")
 
 
 @pytest.mark.parametrize("text", FILTERS)
-async def test_it_finds_what_brute_force_finds(
+async def test_a_query_finds_the_same_as_brute_force(
     cluster: LocalCluster, http: aiohttp.ClientSession, text: str
 ) -> None:
     wanted = [link for link, body in STATES.items() if FILTERS[text](body)]
@@ -140,7 +140,7 @@ async def test_more_hits_than_a_page_are_never_truncated_silently(
     assert links == list(STATES)
 
 
-async def test_what_was_acknowledged_before_is_found_through_any_node(
+async def test_an_acknowledged_write_is_found_through_any_node(
     cluster: LocalCluster, http: aiohttp.ClientSession
 ) -> None:
     async with Client(cluster.urls[:1]) as store:
@@ -156,7 +156,7 @@ async def test_what_was_acknowledged_before_is_found_through_any_node(
 
 
 @pytest.mark.parametrize("order", ["", "n desc"])
-async def test_pages_are_of_one_moment_whatever_is_written_meanwhile(
+async def test_pages_show_one_moment_despite_concurrent_writes(
     cluster: LocalCluster, order: str
 ) -> None:
     stable = {f"/moving/s{number:03}": number for number in range(150)}
@@ -213,7 +213,7 @@ async def test_members_are_selected_and_documents_are_those_of_a_get(
         assert page["documents"] == {link(3): await answer.json()}
 
 
-async def test_aggregates_are_exact_and_have_a_group_of_what_has_no_value(
+async def test_aggregates_are_exact_and_group_documents_without_a_value(
     cluster: LocalCluster,
 ) -> None:
     async with Client(cluster.urls) as store:
@@ -257,7 +257,7 @@ async def test_groups_of_the_empty_text_and_of_none_come_before_other_texts(
         ]  # fmt: skip
 
 
-async def test_past_versions_and_what_was_deleted(
+async def test_a_query_finds_past_versions_and_deleted_documents(
     cluster: LocalCluster, http: aiohttp.ClientSession
 ) -> None:
     async with Client(cluster.urls) as store:
@@ -356,7 +356,7 @@ def owns_some(cluster: LocalCluster, links: list[str]) -> bool:
     return any(cluster.owner_of(link) is cluster.nodes[0] for link in links[:10])
 
 
-async def let_go_at_one(
+async def trim_at_one(
     cluster: LocalCluster, http: aiohttp.ClientSession, store: Client, link: str
 ) -> None:
     for n in range(3):  # A version under a key stays for ten minutes.

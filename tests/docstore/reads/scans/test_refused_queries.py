@@ -74,7 +74,7 @@ async def test_cursors_of_others_and_forged_ones_are_refused(
         {"$filter": "n eq 1", "asOf": "~abc"}, {"$filter": "n eq 1", "asOf": ""}, {"asOf": ""},
     ],
 )  # fmt: skip
-async def test_what_is_not_understood_is_400(
+async def test_a_query_that_does_not_parse_is_400(
     cluster: LocalCluster, http: aiohttp.ClientSession, query: dict[str, str]
 ) -> None:
     status, page = await asked(http, cluster.urls[0], "/q", **query)
@@ -93,7 +93,7 @@ async def test_what_is_not_understood_is_400(
         (400, {"path": "/q", "versions": ["all"]}), (404, {"path": "/q", "asOf": "no-such-name"}),
     ],
 )  # fmt: skip
-async def test_what_a_body_may_not_say(
+async def test_a_malformed_body_of_a_query_is_refused(
     cluster: LocalCluster, http: aiohttp.ClientSession, status: int, body: Page
 ) -> None:
     found, page = await asked(http, cluster.urls[0], "/core/query-tasks", body)

@@ -78,7 +78,7 @@ def seen(
     return [row for row in copy.rows if (row.link, row.version) in chosen]
 
 
-def test_what_was_let_go_of_is_said(copy: Copy) -> None:
+def test_a_search_of_trimmed_history_says_trimmed(copy: Copy) -> None:
     kept = copy.ends[0] // 2
     copy.trim(0, kept)
     asked = {"prefix": "/a/", "cut": [[0, kept - 1]], "orderBy": ""}

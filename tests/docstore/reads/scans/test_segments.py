@@ -89,7 +89,7 @@ def test_a_page_of_any_size_at_any_cut(copy: Copy, rows: int) -> None:
     assert bool(files(copy)) == (rows >= 7)
 
 
-def test_what_is_kept_is_not_read_again(copy: Copy) -> None:
+def test_cached_segments_are_not_read_from_the_file_again(copy: Copy) -> None:
     wanted = expected(copy)
     assert scanned(copy) == wanted
     lose_all_documents(copy)
@@ -120,7 +120,7 @@ def test_other_questions_read_the_file(copy: Copy) -> None:
     assert scanned(copy, prefix="/ab/") == []
 
 
-def test_what_is_written_is_seen(copy: Copy) -> None:
+def test_a_scan_sees_rows_written_since(copy: Copy) -> None:
     before = dict(copy.ends)
     for _ in range(4):
         assert scanned(copy) == expected(copy)
@@ -161,7 +161,7 @@ def test_a_file_that_is_not_as_it_was_written_is_not_used(copy: Copy, harm: str)
         assert scanned(copy) == wanted
 
 
-def test_no_more_than_is_allowed_is_kept_and_what_is_in_use_stays(copy: Copy) -> None:
+def test_cached_segments_stay_below_the_limit_and_those_in_use_stay(copy: Copy) -> None:
     assert scanned(copy)
     sizes = sorted(file.stat().st_size for file in files(copy))
     assert len(sizes) == 4
@@ -184,7 +184,7 @@ def test_no_more_than_is_allowed_is_kept_and_what_is_in_use_stays(copy: Copy) ->
     assert sum(file.stat().st_size for file in files(copy)) <= room
 
 
-def test_what_is_larger_than_all_that_may_be_kept_is_read_each_time(copy: Copy) -> None:
+def test_a_segment_above_the_limit_is_not_cached(copy: Copy) -> None:
     anew(copy, 1000)
     for rows in (30, 500):
         assert scanned(copy, rows=rows) == expected(copy)
@@ -226,9 +226,7 @@ def question(copy: Copy) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("copy", [0], indirect=True)
-async def test_what_nobody_asks_for_any_more_is_deleted(
-    copy: Copy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unused_segments_are_deleted(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("docstore.reads.scans.pool.IDLE_S", 0.01)
     monkeypatch.setattr("docstore.reads.scans.pool.UNUSED_S", 0.01)
     pool = ScanPool(copy.path, 1, PLENTY)

@@ -80,7 +80,7 @@ async def test_each_node_has_its_turn() -> None:
     assert min(begun[name] for name in HOLDERS) > 50
 
 
-async def test_who_has_nothing_does_not_end_a_feed() -> None:
+async def test_a_node_without_rows_does_not_end_a_feed() -> None:
     assert list(await Others([0, 0, 3]).read(1)) == [["d1"], ["d2"], ["d3"], []]
 
 

@@ -76,7 +76,7 @@ def test_pages_have_all_rows_in_order(path: Path, rows: list[Row], most: int) ->
         assert coverage.end() == (0, -1)
 
 
-def test_a_stretch_has_what_lies_in_it(path: Path, rows: list[Row]) -> None:
+def test_a_stretch_has_the_rows_of_its_ranges(path: Path, rows: list[Row]) -> None:
     found = rows_in(walked(path, of="log", ranges=[[2, 3, 9], [5, 20, 21]], rows=4))
     assert [(row.slot, row.n) for row in found] == [*((2, n) for n in range(4, 10)), (5, 21)]
     assert all(row in rows for row in found)
@@ -92,7 +92,7 @@ async def test_a_page_ends_where_it_is_long_enough(path: Path) -> None:
     assert [block.rows for block in blocks] == [5, 1]
 
 
-async def test_what_is_let_go_of_is_said(path: Path) -> None:
+async def test_a_walk_says_which_history_is_trimmed(path: Path) -> None:
     author, store = Author(), small(path)
     await store.open()
     rows = [author.row(2, link) for link in ("/a/b", "/a/b", "/a/c")]
@@ -130,7 +130,7 @@ async def test_a_copy_that_begins_with_a_base_is_read_like_its_source(path: Path
      "UPDATE history SET operation = 'text' WHERE slot = 5 AND n = 4",
      "UPDATE slots SET floor = 7 WHERE slot = 5"],
 )  # fmt: skip
-async def test_damage_is_told_and_not_copied(path: Path, rows: list[Row], damage: str) -> None:
+async def test_damage_is_reported_and_not_copied(path: Path, rows: list[Row], damage: str) -> None:
     store = small(path)
     await store.open()
     await store.commit([SaveSlot(SlotRecord(5))])
@@ -176,6 +176,6 @@ async def test_branches_come_by_link(path: Path, most: int) -> None:
         {"of": "log", "ranges": [[1, 0, 1]], "prefix": "/a/"},
     ],
 )
-def test_what_is_asked_wrongly_is_refused(question: dict[str, Any]) -> None:
+def test_a_malformed_walk_is_refused(question: dict[str, Any]) -> None:
     with pytest.raises(BadRequest):
         stored.asked_of(question)

@@ -17,7 +17,7 @@ def keep_little(group: Group) -> None:
     group.documents[topic.link] = row
 
 
-def test_what_is_known_of_a_producer_is_enough_after_a_cut() -> None:
+def test_a_truncation_leaves_enough_producer_state() -> None:
     state, wanted = ProducerState(), ProducerState()
     for sequence in range(7):
         header = BatchHeader(sequence, 1, 1, 5, 5, "p", 0, sequence, 0, 80)
@@ -60,7 +60,7 @@ def test_a_follower_that_retention_passes_while_it_is_filled_begins_at_the_start
     assert group.log("b").high == group.log("a").high == 10
 
 
-def test_a_leader_knows_producers_whose_records_were_let_go_of_before_it_started() -> None:
+def test_a_leader_knows_producers_of_trimmed_records_after_a_restart() -> None:
     group = Group("a", retention_s=0.2)
     group.create("a")
     keep_little(group)
@@ -136,7 +136,7 @@ def test_a_log_that_ends_where_another_one_starts_has_all_of_it_in_common() -> N
     assert common_offset(old.standing(4), new) == 137
 
 
-def test_a_replica_that_begins_at_the_start_knows_what_it_has_in_common_with_others() -> None:
+def test_a_replica_filled_from_the_start_has_it_as_the_common_offset() -> None:
     group = Group("ab", retention_s=0.2)
     group.crash("b")
     group.create("ab")
