@@ -178,7 +178,7 @@ async def test_documents_that_share_no_key_are_declined_with_a_reason(
     assert await there(client, key) == []
 
 
-async def test_what_no_batch_is(client: Client, key: str) -> None:
+async def test_malformed_batches_are_refused(client: Client, key: str) -> None:
     lines = order_of(key)
     link = lines[0]["link"]
     assert "at least one line" in (await refused(client, b"", 400))["detail"]

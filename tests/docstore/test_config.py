@@ -91,7 +91,7 @@ def test_the_later_layer_wins_and_silence_says_nothing() -> None:
     assert merged(*layers) == {"zone": "environment", "slots": 4}
 
 
-def test_what_is_a_list_is_said_by_flags_by_commas_or_as_a_list(
+def test_a_list_setting_takes_repeated_flags_commas_or_a_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "node.toml"
@@ -160,7 +160,7 @@ def test_the_environment_is_read_by_name_and_checked() -> None:
         ({"data": "d", "allowed_origins": "null"}, "allowed_origins"),
     ],
 )
-def test_what_is_wrong_is_named_in_one_line(settings: dict[str, object], named: str) -> None:
+def test_a_wrong_setting_is_named_in_one_line(settings: dict[str, object], named: str) -> None:
     with pytest.raises(BadConfig) as refused:
         parse(settings)
     assert named in str(refused.value)
@@ -218,13 +218,13 @@ def test_a_value_of_any_kind_and_length_is_taken_or_refused_in_one_short_line(ke
 
 
 @pytest.mark.parametrize("key", ["node_id", "replaces", "join", "bootstrap"])
-def test_who_a_node_is_and_where_its_group_is_cannot_be_empty(key: str) -> None:
+def test_name_and_group_settings_must_not_be_empty(key: str) -> None:
     """A variable that is not set made a node of a random name, or a group of its own."""
     with pytest.raises(BadConfig, match=f"^{key}: must not be empty: "):
         parse({"data": "d", key: ""})
 
 
-def test_a_zone_fits_into_what_all_members_are_told() -> None:
+def test_a_zone_has_at_most_128_bytes() -> None:
     assert parse({"data": "d", "zone": "é" * 64}).zone == "é" * 64
     for zone in ("z" * 480, "é" * 65):
         with pytest.raises(BadConfig, match=r"^zone: .* at most 128 bytes"):

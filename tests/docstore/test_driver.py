@@ -20,7 +20,7 @@ from docstore.storage.store import (
 from tests.docstore.alone import LINK, SmallDisk, alone
 
 
-async def test_nothing_is_stored_after_what_a_full_disk_has_lost() -> None:
+async def test_no_rows_are_stored_after_ones_that_a_full_disk_lost() -> None:
     store = SmallDisk()
     driver, replica = await alone(store)
     stopping = False
@@ -112,7 +112,7 @@ class FailingDisk(SmallDisk):
             super().submit(writes, then)
 
 
-async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
+async def test_a_failed_disk_is_reported_and_ends_waiting_requests() -> None:
     store = FailingDisk()
     driver, _ = await alone(store)
     failures: list[BaseException] = []
@@ -130,7 +130,7 @@ async def test_a_disk_that_fails_is_told_of_and_keeps_nobody_waiting() -> None:
     assert isinstance(failures[0], StoreBroken)
 
 
-async def test_a_disk_without_room_even_for_reads_is_told_of_in_time(
+async def test_a_disk_without_room_for_reads_is_reported_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pinned: it was asked again for ever, and nobody was told why nobody was answered."""

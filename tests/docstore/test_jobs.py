@@ -88,9 +88,7 @@ async def test_rows_with_one_link_that_come_together_are_all_answered(node: Node
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
-async def test_the_greatest_sequence_wins_in_whatever_order(
-    node: Node, order: tuple[int, ...]
-) -> None:
+async def test_the_greatest_sequence_wins_in_any_order(node: Node, order: tuple[int, ...]) -> None:
     for sequence in order:
         assert (await put(node, f"s{sequence}", ("job", 1, sequence))).is_success
     assert (await now(node))[1] == b'{"name": "s3"}'

@@ -154,7 +154,9 @@ async def test_a_node_that_starts_alone_still_knows_its_factories(cluster: Local
         until(lambda node=node: shown(node, "/sessions/known").get("by") == "one")
 
 
-async def test_level_2_survives_a_disk_when_two_copies_were_told(whole: LocalCluster) -> None:
+async def test_level_2_survives_a_lost_disk_when_two_copies_were_reported(
+    whole: LocalCluster,
+) -> None:
     async with Client(whole.urls) as store:
         told = {}
         for number in range(50):

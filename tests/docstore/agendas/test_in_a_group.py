@@ -81,7 +81,7 @@ async def one_node(cluster: LocalCluster) -> None:
             await client.patch("/orders/o", {})
         found = await until_due(client, "/clocks/a", clock.value["born"] + 500_000)
         await client.patch("/clocks/a", {})
-        told = await until_told(client, "o", 20)
+        told = await until_recorded(client, "o", 20)
         assert told == list(range(1, 21))
         await receiver.until(lambda: len(receiver.calls) >= 20)
         assert [each["n"] for each in receiver.calls] == told
@@ -97,7 +97,7 @@ async def one_node(cluster: LocalCluster) -> None:
             while "an effect waits for a factory" not in logged(cluster):
                 await asyncio.sleep(0.05)
         await client.post("/core/factories", {"path": "/declared-later"})
-        await until_told(client, "o", 21)
+        await until_recorded(client, "o", 21)
         assert (await client.get("/declared-later/a")).version == 0
         stopped = await client.get("/clocks/a")
         assert found == complete(clock.value["born"], 100_000, found)
@@ -134,7 +134,7 @@ async def atomic_batches(cluster: LocalCluster) -> None:
         assert sorted(found) == [0, 1, 2]
 
 
-async def until_told(client: Client, name: str, last: int) -> list[int]:
+async def until_recorded(client: Client, name: str, last: int) -> list[int]:
     async with asyncio.timeout(120):
         while (told := (await client.get(f"/ledger/{name}")).value["told"])[-1:] < [last]:
             await asyncio.sleep(0.1)
@@ -239,8 +239,8 @@ async def test_all_survives_the_death_of_all_nodes(group: LocalCluster) -> None:
             group.kill(node)
         await asyncio.to_thread(start_all, group)
         receiver.always = 0
-        assert await until_told(client, "a", 6) == [1, 2, 3, 4, 5, 6]
-        assert await until_told(client, "b", 2) == [1, 2], "a deletion has an effect, too"
+        assert await until_recorded(client, "a", 6) == [1, 2, 3, 4, 5, 6]
+        assert await until_recorded(client, "b", 2) == [1, 2], "a deletion has an effect, too"
         await receiver.until(lambda: len(receiver.calls) >= 8, timeout_s=60)
         assert await records(client) == {"/orders/a": [1, 2, 3, 4, 5, 6], "/orders/b": [1, 2]}
         found = await until_due(client, "/clocks/c", clock.value["born"] + 10_000_000)
@@ -277,7 +277,7 @@ async def effects_over_kills(
         await writing
         wanted = list(range(1, each + 1))
         for name in names:
-            assert await until_told(client, name, each) == wanted, "once, and in order"
+            assert await until_recorded(client, name, each) == wanted, "once, and in order"
         assert await records(client) == {f"/orders/{name}": wanted for name in names}
         await receiver.until(lambda: len(set(receiver.ids)) >= updates, timeout_s=60)
     assert len(set(receiver.ids)) == updates

@@ -30,7 +30,7 @@ def lines(raw: bytes) -> list[SourceRow]:
 
 
 @given(st.lists(ROW, max_size=4), st.sampled_from([None, 1]), st.booleans(), st.booleans())
-def test_what_is_in_a_file_comes_out_of_it(
+def test_records_of_a_file_are_read_back(
     rows: list[dict[str, Any]], indent: int | None, is_ascii: bool, is_marked: bool
 ) -> None:
     mark = b"\xef\xbb\xbf" if is_marked else b""
@@ -60,7 +60,7 @@ def test_what_is_in_a_file_comes_out_of_it(
         (b'[{"a":1},\n{"a":' + b"9" * 5000 + b'}, {"a":1}]', 2, "64 bits", False),
     ],
 )
-def test_what_is_wrong_in_an_array_is_named(
+def test_an_error_in_an_array_is_named_with_its_line(
     raw: bytes, line: int, wrong: str, is_end: bool
 ) -> None:
     found = list(of_array(raw))
@@ -70,7 +70,7 @@ def test_what_is_wrong_in_an_array_is_named(
     assert wrong in bad.wrong
 
 
-def test_what_is_not_utf_8_is_named() -> None:
+def test_a_line_that_is_not_utf_8_is_named() -> None:
     assert [(each.line, each.wrong) for each in of_array(b'[{"a":1},\n"\xff"]')] == [
         (2, "not UTF-8")
     ]

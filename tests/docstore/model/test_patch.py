@@ -31,7 +31,7 @@ MERGES = [
 
 
 @pytest.mark.parametrize(("state", "change", "after"), MERGES)
-def test_merge_does_what_the_rfc_says(state: Any, change: Any, after: Any) -> None:
+def test_merge_patch_conforms_to_the_rfc(state: Any, change: Any, after: Any) -> None:
     before = copy.deepcopy(state)
     assert patch.merge(state, change) == after
     assert state == before
@@ -68,7 +68,7 @@ APPLIED: list[tuple[Any, list[Any], Any]] = [
 
 
 @pytest.mark.parametrize(("state", "operations", "after"), APPLIED)
-def test_json_patch_does_what_the_rfc_says(state: Any, operations: Any, after: Any) -> None:
+def test_json_patch_conforms_to_the_rfc(state: Any, operations: Any, after: Any) -> None:
     before = copy.deepcopy(state)
     assert patch.apply(state, operations) == after
     assert state == before
@@ -97,7 +97,9 @@ CONFLICTS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("state", "operation"), CONFLICTS)
-def test_what_does_not_fit_the_document_is_a_conflict(state: Any, operation: Any) -> None:
+def test_an_operation_that_does_not_fit_the_document_is_a_conflict(
+    state: Any, operation: Any
+) -> None:
     with pytest.raises(Conflict):
         patch.apply(state, [operation])
 

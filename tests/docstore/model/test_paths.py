@@ -70,7 +70,7 @@ def test_encoding_is_undone_by_the_canonical_form(segments: list[str]) -> None:
 
 
 @given(st.text(max_size=30))
-def test_whatever_is_accepted_is_canonical_already(raw: str) -> None:
+def test_an_accepted_path_is_canonical(raw: str) -> None:
     try:
         link = canonical("/" + raw)
     except BadRequest:
@@ -93,7 +93,7 @@ def test_reserved_paths_are_not_for_users(path: str) -> None:
         check_factory_path(path)
 
 
-def test_what_only_looks_reserved_is_free() -> None:
+def test_paths_that_resemble_reserved_ones_are_free() -> None:
     for path in ("/cores", "/my/core", "/statistics"):
         check_factory_path(path)
 
@@ -128,7 +128,7 @@ def test_ids_never_fall_together() -> None:
     assert len({id_of(parts) for parts in ALIKE}) == len(ALIKE)
 
 
-def test_an_id_keeps_what_a_path_can_hold() -> None:
+def test_an_id_keeps_characters_that_a_path_can_hold() -> None:
     assert id_of(["Amélie: 中文 #1", "2001"]) == "Amélie: 中文 #1~2001"
     assert id_of(["Face/Off"]) == "Face%2FOff"
 

@@ -50,6 +50,6 @@ def test_each_thing_that_a_row_remembers_is_found_beside_all_others(
         ("https://login.example ann/x", "https:%2F%2Flogin.example%20ann%2Fx"),
     ],
 )
-def test_who_it_was_is_a_link(name: str, link: str) -> None:
+def test_the_principal_of_a_version_is_a_link(name: str, link: str) -> None:
     document = json.load(document_json(row(OperationIdentity("n1", 1, 2, 0, principal=name)), "k"))
     assert document[MEMBER] == f"{USERS}/{link}"

@@ -59,7 +59,7 @@ def test_a_time_series_has_the_last_minutes() -> None:
     assert "timeSeriesStats" not in duration(measure(1))
 
 
-def test_what_nodes_measured_is_added_up() -> None:
+def test_stats_of_several_nodes_are_added_up() -> None:
     one = measure(10, 20, minutes={})
     other = measure(2000, 13, 30, begins_us=MINUTE_US - 1_000_000, minutes={})
     both = merged([entries_of({"GET": one}), entries_of({"GET": other}), {}])
@@ -88,7 +88,7 @@ def test_of_series_that_do_not_meet_the_newest_minutes_are_kept() -> None:
     assert len(bins) == MINUTES
 
 
-def test_of_factories_prometheus_is_told() -> None:
+def test_stats_of_factories_become_metrics() -> None:
     found = dict(metrics_of({'/a"b': {"PUT": measure(13, 500_000)}}))
     labels = r'{factory="/a\"b",method="PUT"}'
     assert found == {

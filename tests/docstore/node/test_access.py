@@ -107,7 +107,7 @@ async def test_a_client_shows_its_token_to_every_node(cluster: LocalCluster, not
             await nobody.get(f"{notes}/b")
 
 
-async def test_each_version_says_who_made_it_wherever_it_came_in(
+async def test_each_version_names_its_principal_through_any_node(
     cluster: LocalCluster, notes: str
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
@@ -148,7 +148,7 @@ def _command(
     return SERVER.run(*arguments, "--url", cluster.urls[0], environment=kept | environment)
 
 
-async def test_who_may_write_to_a_factory_finds_it_declared(
+async def test_a_user_with_a_write_grant_may_declare_an_existing_factory(
     cluster: LocalCluster, notes: str
 ) -> None:
     async with Client(cluster.urls, token="ann") as ann:
@@ -168,7 +168,9 @@ async def test_a_token_is_shown_without_the_end_of_its_line(
         assert (await ann.get(f"{notes}/a")).value["n"] == 1
 
 
-async def test_a_feed_and_a_scan_are_of_what_may_be_read(cluster: LocalCluster, notes: str) -> None:
+async def test_a_feed_and_a_scan_show_only_granted_documents(
+    cluster: LocalCluster, notes: str
+) -> None:
     async with Client(cluster.urls, token="ann") as ann:
         async with aclosing(ann.changes(notes, since="earliest")) as changes:
             seen: set[str] = set()
@@ -216,7 +218,7 @@ async def test_records_and_leases_need_grants_too(cluster: LocalCluster, notes: 
         assert refused.value.status == 403
 
 
-async def test_what_a_body_names_needs_grants_too(cluster: LocalCluster, notes: str) -> None:
+async def test_resources_named_in_a_body_need_grants(cluster: LocalCluster, notes: str) -> None:
     campaign = {
         "kind": "AcquireRequest", "candidate": "bob", "value": None,
     }  # fmt: skip
@@ -334,7 +336,7 @@ def test_commands_show_the_token_of_the_environment(
     assert "give a token with --token-file or DOCSTORE_TOKEN" in nobody.stderr
 
 
-def test_status_does_not_say_of_nodes_what_they_did_not_tell(
+def test_status_shows_unknown_for_values_that_nodes_withhold(
     cluster: LocalCluster, notes: str
 ) -> None:
     for token, ready in (("operator", "yes"), ("ann", "?")):
@@ -370,7 +372,7 @@ def test_owners_are_found_with_a_token(cluster: LocalCluster, notes: str) -> Non
     assert cluster.owner_of(f"{notes}/a") in cluster.nodes
 
 
-def test_files_with_secrets_that_others_may_read_are_told(tmp_path: Path) -> None:
+def test_a_secret_file_that_other_users_may_read_is_logged(tmp_path: Path) -> None:
     shown, kept = tmp_path / "shown", tmp_path / "kept"
     for each, mode in ((shown, 0o644), (kept, 0o600)):
         each.write_text("node\n")

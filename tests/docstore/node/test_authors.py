@@ -244,7 +244,7 @@ async def test_the_greatest_revision_is_in_force() -> None:
     assert service.options.methods == ("POST", "PATCH")
 
 
-async def test_what_differs_under_one_revision_is_told() -> None:
+async def test_a_class_that_differs_under_one_revision_is_logged() -> None:
     class Other(Counters):
         methods = METHODS[:1]
 
@@ -323,7 +323,7 @@ async def test_it_is_tried_again_until_it_is_declared() -> None:
     assert declared(node) == declaration_of(Counters())
 
 
-async def test_what_is_stored_and_not_in_force_is_announced_until_it_is() -> None:
+async def test_a_stored_declaration_is_announced_until_it_is_in_force() -> None:
     node = SingleNode(Registry([Counters()]))
     await offered(node, Counters())
     announced: list[Row] = []
@@ -354,7 +354,7 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_who_has_no_class_knows_the_factory_and_nothing_of_its_updates() -> None:
+def test_a_node_without_the_class_has_a_missing_service() -> None:
     with_class, without = SingleNode(Registry([Counters()])), Registry()
     asyncio.run(_declare(with_class))
     without.publish(with_class.histories[f"{FACTORIES}/counters"][-1])

@@ -20,7 +20,7 @@ ASKED: list[tuple[str, str, Any]] = [
 LONG = {"Docstore-Timeout-Ms": "60000", "Content-Type": "application/json"}
 
 
-async def test_what_needs_a_majority_is_refused_long_before_its_deadline() -> None:
+async def test_requests_that_need_a_majority_are_refused_before_their_deadlines() -> None:
     """Feeds, cuts, epochs of producers and changes of members waited for all of it."""
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:

@@ -75,7 +75,7 @@ def _logged(says: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.stderr.splitlines()]
 
 
-def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
+def test_log_lines_of_libraries_have_the_common_form() -> None:
     line, told = _logged(
         "logging.getLogger('asyncio').error('a task %s', 'failed')\n"
         "logging.getLogger('gossip.agent').info('not worth a line')\n"
@@ -86,7 +86,7 @@ def test_what_libraries_log_is_in_the_form_of_all_lines() -> None:
     assert (told["event"], told["member"]) == ("a thing", "n2")
 
 
-def test_what_nobody_catches_is_in_the_form_of_all_lines() -> None:
+def test_uncaught_exceptions_and_warnings_have_the_common_form() -> None:
     lines = _logged(
         "def fail(): raise ValueError('of a thread')\n"
         "class Failing:\n    def __del__(self): raise ValueError('of a finalizer')\n"

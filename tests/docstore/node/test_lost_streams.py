@@ -8,7 +8,7 @@ from docstore.client import Client, LocalCluster
 
 
 @pytest.mark.parametrize("lost", [("streams.db", "streams.db.life"), ("streams.db.life",)])
-async def test_a_start_without_the_records_of_before_is_told(
+async def test_a_start_without_the_file_of_streams_is_logged(
     tmp_path: Path, lost: tuple[str, ...]
 ) -> None:
     """Of a topic with one replica they were gone, and nothing said so."""

@@ -56,7 +56,7 @@ async def test_a_killed_owner_is_replaced_and_comes_back(cluster: LocalCluster, 
 
 
 @pytest.mark.parametrize("damage", ["a row", pytest.param("a bit", marks=pytest.mark.thorough)])
-async def test_damage_that_nobody_reads_is_found_and_repaired(
+async def test_damage_that_no_client_reads_is_found_and_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setenv("DOCSTORE_REPAIR_INTERVAL_S", "1")
@@ -117,7 +117,7 @@ async def test_more_copies_than_there_are_replicas_are_refused(
     assert found == {"1": (400, None), "2": (201, "2"), "all": (201, "2"), "3": (400, None)}
 
 
-async def test_a_node_tells_what_it_takes_of_the_machine(cluster: LocalCluster) -> None:
+async def test_a_node_has_metrics_of_its_memory_and_tasks(cluster: LocalCluster) -> None:
     node = cluster.nodes[0]
     assert node.process is not None
     seen = await asyncio.to_thread(metrics, node)

@@ -6,7 +6,7 @@ from docstore.client import LocalCluster
 from docstore.client.local import CLAIM, claim_ports
 
 
-async def test_a_start_at_another_port_is_told(tmp_path: Path) -> None:
+async def test_a_start_at_another_port_is_logged(tmp_path: Path) -> None:
     with LocalCluster(1, tmp_path) as group, claim_ports() as claim:
         [node] = group.nodes
         assert "another port" not in node.last_words()

@@ -61,7 +61,7 @@ def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: in
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
-def test_what_a_group_was_founded_with_is_not_changed_by_a_restart(tmp_path: Path) -> None:
+def test_a_restart_does_not_change_settings_of_the_founding(tmp_path: Path) -> None:
     founded = ["--slots", "8", "--reads", "lease", "--replication-factor", "1"]
     with LocalCluster(1, tmp_path, founded) as group:
         [node] = group.nodes

@@ -163,7 +163,7 @@ async def test_a_thousand_increments_at_once_are_a_thousand(group: LocalCluster)
     assert ran == {name: 1000 if name == owner.name else 0 for name in ran}
 
 
-async def test_what_a_handler_says_is_told_through_any_node(group: LocalCluster) -> None:
+async def test_refusals_of_a_handler_are_returned_through_any_node(group: LocalCluster) -> None:
     async with Client(group.urls) as client:
         link = await created(client, "b")
     owner = group.owner_of(link)
@@ -181,7 +181,9 @@ async def test_what_a_handler_says_is_told_through_any_node(group: LocalCluster)
     assert "TypeError" in log
 
 
-async def test_what_expires_by_its_handler_goes_without_asking_it(group: LocalCluster) -> None:
+async def test_an_expired_document_is_deleted_without_calling_its_handler(
+    group: LocalCluster,
+) -> None:
     async with Client(group.urls) as client:
         link = await created(client, "e")
         assert (await refusal(client, "DELETE", link, None)).code == "refused-by-service"

@@ -71,7 +71,7 @@ def counts(node: LocalNode, path: str) -> dict[str, int]:
 # Stats
 
 
-def test_every_node_tells_what_the_owners_have_measured(cluster: LocalCluster) -> None:
+def test_every_node_returns_the_stats_of_the_owners(cluster: LocalCluster) -> None:
     link = LINKS[0]
     before = counts(cluster.nodes[0], "/films")
     for node in cluster.nodes:
@@ -116,7 +116,7 @@ def test_each_request_is_measured_where_its_document_is_owned(cluster: LocalClus
         assert measured["latestValue"] == owners.count(name)
 
 
-def test_prometheus_is_told_of_factories_that_are_measured(cluster: LocalCluster) -> None:
+def test_metrics_include_only_factories_with_stats(cluster: LocalCluster) -> None:
     told = []
     for node in cluster.nodes:
         with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
@@ -126,7 +126,7 @@ def test_prometheus_is_told_of_factories_that_are_measured(cluster: LocalCluster
     assert not any("/plain" in line for line in told)
 
 
-def test_what_does_not_ask_for_it_is_not_measured_until_it_does(cluster: LocalCluster) -> None:
+def test_a_factory_has_stats_only_while_its_options_say_so(cluster: LocalCluster) -> None:
     first, *_, last = cluster.nodes
     assert ask(first, "GET", "/plain/a")["status"] == 200
     assert counts(last, "/plain") == counts(last, "/plain/a") == {}
@@ -239,7 +239,7 @@ def test_a_node_that_hangs_is_not_waited_for(cluster: LocalCluster) -> None:
         hung.process.send_signal(signal.SIGCONT)
 
 
-def test_who_is_dead_is_told_and_nobody_answers_instead(cluster: LocalCluster) -> None:
+def test_a_dead_node_is_named_and_no_other_answers_for_it(cluster: LocalCluster) -> None:
     entry, _, dead = cluster.nodes
     cluster.kill(dead)
     until(lambda: ask(entry, "GET", "/films/available")["status"] == 200)

@@ -45,6 +45,6 @@ def test_nothing_is_nothing() -> None:
         (", ".join(f"sum(n{number})" for number in range(TERMS_MAX + 1)), ""),
     ],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused(aggregates: str, group_by: str) -> None:
+def test_a_malformed_aggregate_or_group_is_refused(aggregates: str, group_by: str) -> None:
     with pytest.raises(BadRequest):
         grouping_of(aggregates, group_by)

@@ -71,7 +71,7 @@ def odd_names(path: Sequence[str | int]) -> int:
 
 @given(questions())
 @example((b'{"a":"x\\u0001y"}', ["a"], "eq", "x\x01y"))
-def test_a_comparison_is_true_of_what_a_get_shows(
+def test_a_comparison_agrees_with_a_get(
     asked: tuple[bytes, Sequence[str | int], str, Any],
 ) -> None:
     raw, path, operator, wanted = asked
@@ -94,7 +94,7 @@ def test_a_comparison_is_true_of_what_a_get_shows(
 
 
 @given(VALUES, VALUES)
-def test_orders_and_groups_are_those_of_what_a_get_shows(one: Any, other: Any) -> None:
+def test_orders_and_groups_agree_with_a_get(one: Any, other: Any) -> None:
     table = Table([])
     for value in (one, other):
         table.put(json.dump({"v": value}))

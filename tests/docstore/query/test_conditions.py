@@ -54,14 +54,14 @@ def check(table: Table, said: Said) -> None:
 
 
 @given(CONDITIONS)
-def test_a_condition_finds_what_it_says(table: Table, said: Said) -> None:
+def test_a_condition_finds_the_matching_documents(table: Table, said: Said) -> None:
     check(table, said)
 
 
 @pytest.mark.slow
 @settings(max_examples=3_000, suppress_health_check=list(HealthCheck), deadline=None)
 @given(CONDITIONS)
-def test_thousands_of_conditions_find_what_they_say(table: Table, said: Said) -> None:
+def test_thousands_of_conditions_find_the_matching_documents(table: Table, said: Said) -> None:
     check(table, said)
 
 
@@ -128,7 +128,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "at"), REFUSED)
-def test_what_is_not_understood_is_refused_with_its_position(text: str, at: int) -> None:
+def test_a_malformed_condition_is_refused_with_the_position(text: str, at: int) -> None:
     with pytest.raises(BadRequest, match=rf"^where: .* at {at}\b"):
         parse(text)
 
@@ -142,7 +142,7 @@ def test_what_is_not_understood_is_refused_with_its_position(text: str, at: int)
         " or ".join(["`é`.`é`.`é` = 1"] * 800), " or ".join(["n ge 2026-11-20"] * 800),
     ],
 )  # fmt: skip
-def test_what_is_too_much_is_refused(text: str) -> None:
+def test_a_forbidden_or_too_large_filter_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^\$filter: "):
         parse(text, "$filter")
 

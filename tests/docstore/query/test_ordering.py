@@ -104,7 +104,7 @@ def test_pages_and_merged_rows_are_in_order(
         ("n desc,documentVersion asc , a.b DESC", False, 3), ("desc desc", False, 1),
     ],
 )  # fmt: skip
-def test_what_an_order_is(text: str, is_by_link: bool, keys: int) -> None:
+def test_an_order_parses_to_its_keys(text: str, is_by_link: bool, keys: int) -> None:
     order = parse_order(text)
     assert (order.is_by_link, len(order.keys)) == (is_by_link, keys)
 
@@ -114,7 +114,7 @@ def test_what_an_order_is(text: str, is_by_link: bool, keys: int) -> None:
     ["n m", "n,", ",n", "n desc asc", "1", "'n'", "n;", "body", "documentKind", "n/", "a[x]",
      ", ".join("nmabc"), "rand()", "n desc; drop table h"],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused(text: str) -> None:
+def test_a_malformed_order_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^\$orderby: "):
         parse_order(text)
 
@@ -128,7 +128,7 @@ def test_what_is_not_understood_is_refused(text: str) -> None:
         ([True, 1, "/a/1", 0], False), ("", False), ([3, 1, "/a/1", "0"], False), ({"a": 1}, False),
     ],
 )  # fmt: skip
-def test_what_can_be_a_place(value: Any, is_fit: bool) -> None:
+def test_a_place_needs_values_of_the_right_types(value: Any, is_fit: bool) -> None:
     assert is_place(parse_order("n"), value) is is_fit
 
 

@@ -22,7 +22,7 @@ DOCUMENT = {"n": 1, "a": {"b": {"c": 2, "d": None}, "e": [1]}, "é é": "x", "do
         ("`é é`,documentVersion", {"é é": "x", "documentVersion": 3}),
     ],
 )
-def test_what_is_selected(text: str, wanted: dict[str, Any]) -> None:
+def test_a_selection_returns_its_members(text: str, wanted: dict[str, Any]) -> None:
     assert selected(DOCUMENT, parse_selection(text)) == wanted
 
 
@@ -34,6 +34,6 @@ def test_all_is_selected(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["n,", "a/", "1", "a b", "*,n", ",".join(["n"] * (MEMBERS_MAX + 1))]
 )
-def test_what_is_not_understood_is_refused(text: str) -> None:
+def test_a_malformed_selection_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^\$select: "):
         parse_selection(text)

@@ -59,7 +59,7 @@ def test_a_refusal_that_is_none_is_a_failure(raised: Exception) -> None:
         ("x" * 600, "x" * 512), ("\xe4" * 600, "\xe4" * 512),
     ],
 )  # fmt: skip
-def test_whatever_a_refusal_says_is_told_as_text(message: Any, told: str) -> None:
+def test_the_message_of_a_refusal_is_returned_as_text(message: Any, told: str) -> None:
     outcome = asked(HEAD, "PATCH", {}, served(Returning(No(HTTPStatus.BAD_REQUEST, message))))
     assert isinstance(outcome, Refused)
     assert (outcome.answer.status, outcome.answer.code) == (400, "refused-by-service")

@@ -129,7 +129,7 @@ def test_a_handler_refuses_with_a_status_of_its_choice() -> None:
         No(500, "that is a failure")
 
 
-def test_every_state_is_checked_whatever_made_it_and_the_check_changes_nothing() -> None:
+def test_every_state_is_checked_and_the_check_changes_nothing() -> None:
     assert refused(HEAD, "PATCH", {"amount": 100}, ACCOUNTS) == (403, "refused-by-service")
     assert made(HEAD, "PATCH", {"amount": 95}, ACCOUNTS)["balance"] == 100
 
@@ -142,7 +142,7 @@ def test_patches_that_would_pass_by_the_handler_are_not_taken() -> None:
     assert refused(HEAD, "PATCH", [1], ACCOUNTS) == (400, "malformed")
 
 
-def test_the_sample_of_the_page_does_what_the_page_says() -> None:
+def test_the_sample_of_the_page_behaves_as_the_page_says() -> None:
     page = (ROOT / "docs" / "services.md").read_text("utf-8")
     found: dict[str, Any] = {}
     exec(page.partition("```python\n")[2].partition("```")[0], found)
@@ -201,7 +201,7 @@ class Plain(Author):
     path = "/accounts"
 
 
-def test_what_a_class_does_not_say_is_as_with_any_factory() -> None:
+def test_a_class_without_handlers_behaves_as_any_factory() -> None:
     service = served(Plain())
     assert not service.checks
     assert not service.handled
@@ -276,7 +276,7 @@ CIRCLE["a"] = CIRCLE
         Refusal.__call__,
     ],
 )  # fmt: skip
-def test_a_handler_that_fails_is_told_as_such_and_changes_nothing(value: Any) -> None:
+def test_a_failing_handler_is_an_internal_error_and_changes_nothing(value: Any) -> None:
     assert refused(HEAD, "PATCH", {}, served(Returning(value))) == (500, "internal")
 
 
@@ -330,7 +330,7 @@ def test_a_state_that_is_too_large_is_refused() -> None:
     assert refused(HEAD, "PATCH", {}, served(Returning(large))) == (413, "too-large")
 
 
-def test_what_is_there_cannot_be_created_unchanged() -> None:
+def test_a_create_handler_may_not_return_unchanged() -> None:
     class Nothing(Author):
         path = "/nothing"
 
@@ -396,7 +396,7 @@ def test_merging_says_when_nothing_changed() -> None:
 
 @pytest.mark.parametrize("verb", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("media", ["handler", "merge", "json"])
-def test_who_does_not_have_the_class_makes_nothing_of_any_update(verb: str, media: str) -> None:
+def test_a_missing_service_refuses_every_update(verb: str, media: str) -> None:
     missing = MissingService(options_of(declaration_of(Accounts())))
     head = None if verb == "POST" else HEAD
     body = [] if media == "json" else {}

@@ -39,7 +39,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("before", "kind", "after"), TABLE)
-def test_what_a_request_makes_of_a_lease(before: str, kind: str, after: str | int | None) -> None:
+def test_a_request_moves_a_lease_to_its_next_phase(
+    before: str, kind: str, after: str | int | None
+) -> None:
     change: dict[str, Any] = END | {"kind": kind} if kind == "EndRequest" else {"kind": kind}
     if kind in ("AttachRequest", "DetachRequest"):
         change["link"] = "/notes/a"
@@ -55,7 +57,7 @@ def test_what_a_request_makes_of_a_lease(before: str, kind: str, after: str | in
     assert (None if found is None else found["state"]) == after
 
 
-def test_what_is_attached_twice_is_there_once_and_what_is_detached_is_gone() -> None:
+def test_attaching_twice_adds_a_link_once_and_detaching_removes_it() -> None:
     attach = {"kind": "AttachRequest", "link": "/notes/a"}
     state = SERVICE.patch(LeaseState(ttl_ms=1000).state(), attach)
     assert state is not None
@@ -67,7 +69,7 @@ def test_what_is_attached_twice_is_there_once_and_what_is_detached_is_gone() -> 
 
 
 @pytest.mark.parametrize("link", ["/core/locks/a", "/core/elections/a"])
-def test_a_place_in_a_queue_is_not_detached_since_somebody_may_be_on_the_way_to_it(
+def test_a_link_of_a_lock_stays_attached(
     link: str,
 ) -> None:
     state = SERVICE.patch(LeaseState(ttl_ms=1000).state(), {"kind": "AttachRequest", "link": link})
@@ -95,7 +97,7 @@ def test_places_in_queues_are_attached_and_other_documents_of_nodes_are_not() ->
             SERVICE.patch(lease, {"kind": "AttachRequest", "link": link})
 
 
-def test_a_document_says_again_what_it_was_made_of() -> None:
+def test_a_lease_document_is_read_back() -> None:
     lease = LeaseState(
         ttl_ms=1000, behavior=Behavior.RELEASE, holder="h", attached=("/a/b",),
         phase=LeasePhase.ENDED, why="expired", ended_us=9,

@@ -73,7 +73,7 @@ def test_topics_that_are_made_and_deleted_declare_nothing() -> None:
     assert registry.version_of("/core/streams/notes") == -1
 
 
-def test_what_was_decided_replaces_the_same_version_that_a_disk_had_undecided() -> None:
+def test_a_decided_declaration_replaces_an_undecided_one_of_its_version() -> None:
     registry = Registry()
     registry.publish(declaration("/notes", 1, kind="undecided"))
     registry.publish(declaration("/notes", 1, kind="decided"))
@@ -134,7 +134,7 @@ ENFORCED = {
          [("schema", "2020-12")]),
     ],
 )  # fmt: skip
-def test_what_a_declaration_says_in_vain_is_named(
+def test_ineffective_members_of_a_declaration_are_named(
     members: dict[str, Any], warned: list[tuple[str, str]]
 ) -> None:
     found = unkept({"path": "/x", **members})
@@ -216,7 +216,7 @@ def test_a_schema_never_holds_the_owner_up(schema: Any, state: Any) -> None:
     assert time.process_time() - began < 2
 
 
-def test_a_schema_may_refer_to_itself_for_what_is_inside() -> None:
+def test_a_schema_may_refer_to_itself() -> None:
     tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "n": {"type": "integer"}}}
     Schema(tree).check({"left": {"right": {"n": 1}}})
     with pytest.raises(Refusal, match=r"\$\.left\.right\.n"):

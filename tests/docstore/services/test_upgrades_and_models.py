@@ -131,7 +131,7 @@ def test_a_model_keeps_the_time_of_expiry(tester: ServiceTester) -> None:
         tester.get(made.link)
 
 
-def test_what_is_no_model_is_a_failure() -> None:
+def test_a_handler_that_returns_no_model_fails() -> None:
     class Wrong(ModelService):
         path = "/wrong"
         model = Account

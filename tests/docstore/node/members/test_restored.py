@@ -43,7 +43,7 @@ def founding_of(
     )  # fmt: skip
 
 
-async def test_only_those_found_a_group_who_have_the_same(tmp_path: Path) -> None:
+async def test_only_founders_with_the_same_backup_found_a_group(tmp_path: Path) -> None:
     """Rule M8."""
     one, other, empty, later = [
         founding_of(name, tmp_path, await MemoryStore().open(), of)
@@ -93,7 +93,7 @@ async def test_slots_that_others_hold_go_at_the_founding(tmp_path: Path) -> None
         ({"slots": 16}, "of a group with 8 slots, not 16"),
     ],
 )
-async def test_what_was_restored_founds_a_group_that_fits(
+async def test_a_restored_disk_refuses_settings_that_do_not_fit_its_backup(
     tmp_path: Path, settings: dict[str, Any], why: str
 ) -> None:
     recovered = await MemoryStore().open()
@@ -112,7 +112,7 @@ async def test_once_founded_settings_are_read_no_more(tmp_path: Path) -> None:
     assert alone.cluster_id != cluster
 
 
-async def test_who_is_told_another_number_of_slots_than_its_group_has_does_not_take_part(
+async def test_a_joining_node_with_another_number_of_slots_is_refused(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore()
