@@ -20,7 +20,9 @@ def without_words(answered: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("file", files(), ids=lambda file: file.name.partition(".")[0])
-def test_a_directory_of_an_earlier_version_answers_what_it_did(file: Path, tmp_path: Path) -> None:
+def test_a_directory_of_an_earlier_version_gives_the_same_answers(
+    file: Path, tmp_path: Path
+) -> None:
     with tarfile.open(file) as archive:
         archive.extractall(tmp_path, filter="data")
     expected = json.loads((tmp_path / EXPECTED).read_text())

@@ -67,7 +67,9 @@ async def listening(node: Node, port: int = 0) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize(("one", "other"), [(OLD, NEW), (NEW, OLD), (NEW, NEW), (OLD, OLD)])
-async def test_links_speak_what_both_know(one: ProtocolRange, other: ProtocolRange) -> None:
+async def test_links_use_the_greatest_common_protocol(
+    one: ProtocolRange, other: ProtocolRange
+) -> None:
     dialler, acceptor = Node("a", one), Node("b", other)
     async with listening(acceptor) as port, listening(dialler):
         dialler.links.connect("b", ("127.0.0.1", port))
@@ -92,7 +94,7 @@ async def test_a_peer_that_comes_back_upgraded_is_spoken_to_in_its_new_protocol(
             assert new.proposed == [2]
 
 
-async def test_links_of_protocols_before_what_the_group_stores_are_ended() -> None:
+async def test_links_with_protocols_older_than_the_stored_one_are_ended() -> None:
     dialler, acceptor, third = Node("a", NEW), Node("b", OLD), Node("c", NEW)
     async with listening(acceptor) as b, listening(third) as c, listening(dialler) as a:
         for peer, port in (("b", b), ("c", c)):
@@ -107,7 +109,7 @@ async def test_links_of_protocols_before_what_the_group_stores_are_ended() -> No
         await until(lambda: dialler.linked.count("b") == 2)
 
 
-def test_a_node_is_not_linked_that_does_not_read_what_the_group_stores(
+def test_a_node_that_cannot_read_the_stored_protocol_is_not_linked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(configurations, "PROTOCOL", 2)

@@ -15,7 +15,7 @@ TRACES_AGAIN = "If the change is meant: python -m tests.edges --pin-traces, and 
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
-def test_a_text_is_what_it_was(name: str) -> None:
+def test_a_text_matches_its_golden_file(name: str) -> None:
     pinned, found = (GOLDEN / name).read_text("utf-8"), TEXTS[name]()
     if found != pinned:
         changes = unified_diff(
@@ -28,6 +28,6 @@ def test_a_text_is_what_it_was(name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:coroutine")  # Of whole nodes that were ended in the middle.
 @pytest.mark.parametrize("world", sorted(WORLDS))
-def test_a_seed_does_what_it_did(world: str) -> None:
+def test_a_seed_matches_its_pinned_trace(world: str) -> None:
     found = {seed: traced(world, int(seed)) for seed in PINNED[world]}
     assert found == PINNED[world], TRACES_AGAIN

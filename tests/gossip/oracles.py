@@ -148,7 +148,7 @@ class Oracles:
         self.fired["11 suspicion time"] += 1
 
 
-def told_in_order(node: Node) -> int:
+def changes_in_order(node: Node) -> int:
     """Check the order of what the application of `node` was told; return how much it was."""
     state: dict[str, State | None] = dict(node.acquainted)
     for _, change in node.changes:

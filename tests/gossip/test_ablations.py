@@ -92,7 +92,7 @@ def who_hears_nothing_condemns_few(config: Config) -> bool:
     return len([1 for _, who, _ in world.told(State.DEAD) if who == "n9"]) <= 3
 
 
-def everybody_is_probed_in_turn(config: Config) -> bool:
+def members_are_probed_in_turn(config: Config) -> bool:
     world = world_of(1, config, 8)
     try:
         world.run(200)
@@ -178,7 +178,7 @@ def a_small_group_repeats_enough(config: Config) -> bool:
     return transmit_limit(5, config) >= 6
 
 
-def a_goodbye_is_not_wasted_on_those_who_left(config: Config) -> bool:
+def a_goodbye_is_not_sent_to_members_that_left(config: Config) -> bool:
     swim = machine("a", "b", config=config)
     swim.membership.table.put(peer("b", state=State.LEFT))
     hear(swim, "a", alive("c", 20))
@@ -204,7 +204,7 @@ def a_flood_of_newcomers_is_bounded(config: Config) -> bool:
     return len(swim.membership.table) <= 34
 
 
-def who_asks_is_told_what_is_said_of_it(config: Config) -> bool:
+def a_suspected_member_is_sent_the_suspicion(config: Config) -> bool:
     swim = machine("a", "b", config=config)
     hear(swim, "b", Suspect("a", 10, "b"))
     swim.membership.queue.clear()
@@ -240,7 +240,7 @@ def _random_order(self: ProbeOrder) -> Member | None:
     return picked[0] if picked else None
 
 
-def _confirm_whatever(
+def _confirm_from_any_reporter(
     self: Membership, member: Member, reporter: str, now: float, *, cause: str
 ) -> list[Any]:
     suspicion = self.suspicions.get(member.name)
@@ -268,7 +268,7 @@ def _interval_only(self: Awareness, duration_s: float) -> float:
     return duration_s * (self.score + 1) if duration_s == LAN.probe_interval_s else duration_s
 
 
-def _everybody(self: Swim, member: Member) -> bool:
+def _every_other_member(self: Swim, member: Member) -> bool:
     return member.name != self.membership.name
 
 
@@ -276,7 +276,7 @@ def _only_rearm(self: AntiEntropy, now: float) -> list[Any]:
     return [SetTimer(ReconnectDue(), now + self._config.reconnect_interval_s)]
 
 
-def _nobody(*_: Any) -> list[Any]:
+def _no_effects(*_: Any) -> list[Any]:
     return []
 
 
@@ -309,18 +309,18 @@ ABLATIONS = {
     ),
     "awareness": Ablation(who_hears_nothing_condemns_few, {"health_max": 0}),
     "round-robin order": Ablation(
-        everybody_is_probed_in_turn, changes=((ProbeOrder, "next", _random_order),)
+        members_are_probed_in_turn, changes=((ProbeOrder, "next", _random_order),)
     ),
     "gossip to the dead": Ablation(
         who_is_called_dead_by_mistake_hears_of_it_at_once,
-        changes=((Swim, "_tell_one_dead", _nobody),),
+        changes=((Swim, "_tell_one_dead", _no_effects),),
     ),
     "partition heal": Ablation(
         a_long_partition_heals, changes=((AntiEntropy, "reconnect_due", _only_rearm),)
     ),
-    "buddy rule": Ablation(who_asks_is_told_what_is_said_of_it, {"buddy_rule": False}),
+    "buddy rule": Ablation(a_suspected_member_is_sent_the_suspicion, {"buddy_rule": False}),
     "sums on pings": Ablation(
-        a_difference_that_gossip_missed_is_found, changes=((AntiEntropy, "heard_sum", _nobody),)
+        a_difference_that_gossip_missed_is_found, changes=((AntiEntropy, "heard_sum", _no_effects),)
     ),
     # Defects that others had
     "nacks that come too late": Ablation(
@@ -328,7 +328,7 @@ ABLATIONS = {
     ),
     "a newer accusation only confirms": Ablation(
         an_accusation_of_a_newer_life_begins_anew,
-        changes=((Membership, "suspect", _confirm_whatever),),
+        changes=((Membership, "suspect", _confirm_from_any_reporter),),
     ),
     "merges confirm": Ablation(
         tables_confirm_nothing, changes=((ClaimRules, "_hear_record", _merges_confirm),)
@@ -342,9 +342,9 @@ ABLATIONS = {
     ),
     "four sends in a small group": Ablation(a_small_group_repeats_enough, {"retransmit_min": 1}),
     "goodbyes to those who left": Ablation(
-        a_goodbye_is_not_wasted_on_those_who_left,
+        a_goodbye_is_not_sent_to_members_that_left,
         changes=(
-            (Swim, "_is_peer", _everybody),
+            (Swim, "_is_peer", _every_other_member),
             ("gossip.protocol.table.Table", "pick_live", _gossip_to_all),
         ),
     ),
@@ -371,14 +371,14 @@ def without(ablation: Ablation) -> Iterator[Config]:
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
-def test_what_is_taken_away_is_missed(name: str) -> None:
+def test_a_check_fails_without_its_idea(name: str) -> None:
     ablation = ABLATIONS[name]
     assert ablation.holds(LAN), "the check does not hold even with everything in place"
     with without(ablation) as config:
         assert not ablation.holds(config), "nobody noticed"
 
 
-def test_queue_and_asks_are_what_the_ablations_think() -> None:
+def test_queue_and_asks_have_the_names_that_ablations_patch() -> None:
     """The ablations reach into these; a rename must not turn them into nothing."""
     assert {"_buckets", "_sends"} <= vars(Broadcasts(LAN)).keys()
     assert Ask.__dataclass_fields__.keys() >= {"to", "message"}

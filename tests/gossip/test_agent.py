@@ -23,7 +23,7 @@ from tests.gossip.frames import encode_frame
 from tests.gossip.live import ANYWHERE, LOOPBACK, Launch, launching, sees, until
 
 
-async def test_01_two_that_join_see_each_other_and_are_told_once(launch: Launch) -> None:
+async def test_01_two_agents_that_join_see_each_other_with_one_change(launch: Launch) -> None:
     a = await launch("a")
     changes: list[Change] = []
     a.subscribe(changes.append)
@@ -139,7 +139,7 @@ async def test_a_blocked_loop_blames_itself(launch: Launch) -> None:
     assert not [change for change in changes if change.member.state is State.DEAD]
 
 
-async def test_42_a_member_whose_loop_is_blocked_for_three_seconds_kills_nobody(
+async def test_42_a_member_with_a_loop_blocked_for_three_seconds_causes_no_deaths(
     launch: Launch,
 ) -> None:
     lan = Config.lan()
@@ -177,7 +177,7 @@ async def test_42_a_member_whose_loop_is_blocked_for_three_seconds_kills_nobody(
     assert not any(isinstance(news, Failed) for news in told)
 
 
-async def test_a_subscriber_that_fails_disturbs_nobody(
+async def test_a_failing_subscriber_does_not_affect_others(
     launch: Launch, caplog: pytest.LogCaptureFixture
 ) -> None:
     a = await launch("a")
@@ -215,7 +215,7 @@ async def test_a_name_that_is_advertised_is_resolved_at_the_start(launch: Launch
     await launch("a", bind=where)  # Nothing was left open.
 
 
-async def test_an_agent_refuses_what_cannot_work(launch: Launch) -> None:
+async def test_an_agent_refuses_impossible_arguments(launch: Launch) -> None:
     a = await launch("a")
     with pytest.raises(BindFailed):
         await launch("b", bind=a.address)

@@ -119,7 +119,7 @@ def test_a_nack_for_a_probe_of_the_past_is_no_news() -> None:
     assert hear(machine("a"), "a", Nack(5, "a")) == []
 
 
-def test_who_leaves_twice_leaves_once_and_not_for_ever() -> None:
+def test_a_second_leave_request_has_no_effect() -> None:
     swim = machine("a", "b")
     [timer, *_] = swim.step(LeaveRequested(), 1.0)
     assert timer == SetTimer(LeaveDue(), 1.0 + LAN.leave_timeout_s)
@@ -128,7 +128,7 @@ def test_who_leaves_twice_leaves_once_and_not_for_ever() -> None:
     assert swim.step(LeaveRequested(), 6.1) == []
 
 
-def test_a_full_burst_is_sent_while_something_was_never_told() -> None:
+def test_a_full_burst_is_sent_while_messages_are_unsent() -> None:
     config = dataclasses.replace(LAN, datagram_bytes_max=1024)
     swim = machine("a", config=config)
     for number in range(300):
@@ -137,7 +137,7 @@ def test_a_full_burst_is_sent_while_something_was_never_told() -> None:
     assert len([each for each in sent if not isinstance(each, SetTimer)]) == LAN.gossip_burst
 
 
-def test_what_left_is_repeated_to_those_who_ask_about_it() -> None:
+def test_a_departure_is_repeated_to_a_member_that_calls_it_alive() -> None:
     swim = machine("a", "b")
     hear(swim, "a", Left("a", 10))
     swim.membership.queue.clear()

@@ -39,7 +39,7 @@ def summed(members: dict[str, Member]) -> TableDigest:
 
 
 @given(st.lists(beliefs, max_size=60))
-def test_the_sum_kept_step_by_step_is_the_sum_of_what_is_held(history: list[Member]) -> None:
+def test_the_incremental_sum_equals_the_sum_of_the_table(history: list[Member]) -> None:
     digest = TableDigest()
     held: dict[str, Member] = {}
     for member in history:
@@ -59,7 +59,7 @@ def test_a_suspect_counts_as_alive_and_the_gone_do_not_count() -> None:
     assert member_hash(dataclasses.replace(alive, state=State.LEFT)) == 0
 
 
-def test_what_a_member_says_of_itself_is_in_its_hash() -> None:
+def test_the_hash_of_a_member_covers_its_own_fields() -> None:
     member = peer("a")
     others = [
         dataclasses.replace(member, incarnation=11),

@@ -106,7 +106,7 @@ async def test_a_plain_group_is_encrypted_step_by_step(launch: Launch) -> None:
     assert strict.counters["packets_forged"] == 0
 
 
-async def test_37_what_was_captured_and_is_repeated_changes_nothing(launch: Launch) -> None:
+async def test_37_replayed_datagrams_change_nothing(launch: Launch) -> None:
     captured: list[bytes] = []
 
     def capture(agent: Agent) -> None:

@@ -51,7 +51,7 @@ def test_the_table_and_the_rows_cover_all_pairs_of_states() -> None:
     assert {(new, held) for held, row in PRECEDENCE.items() for new in row} == pairs
 
 
-def test_the_rows_say_what_the_table_says() -> None:
+def test_the_precedence_rows_match_the_table() -> None:
     for incoming, held, delta, wins in TABLE:
         if delta == 0 and incoming is not held:
             assert (PRECEDENCE[held][incoming] is Needs.EQUAL_OR_GREATER) is wins

@@ -42,7 +42,7 @@ def test_every_change_of_state_has_its_word() -> None:
         assert (type(said) if said is not None else None) is word, (before, after)
 
 
-async def test_49_a_reader_that_never_reads_loses_news_and_is_told_how_many() -> None:
+async def test_49_a_reader_that_never_reads_loses_news_and_gets_their_number() -> None:
     reader = Subscription()
     told = [Joined(peer("a", incarnation=number)) for number in range(5000)]
     for said in told:
@@ -57,7 +57,7 @@ async def test_49_a_reader_that_never_reads_loses_news_and_is_told_how_many() ->
     assert [said async for said in reader] == []
 
 
-async def test_a_reader_that_is_slow_is_told_even_if_nothing_more_happens() -> None:
+async def test_a_slow_reader_gets_the_number_lost_without_further_news() -> None:
     reader = Subscription()
     for number in range(BUFFERED_MAX + 3):
         reader.put(Joined(peer("a", incarnation=number)))
@@ -83,7 +83,7 @@ async def test_a_join_without_an_answer_says_why_and_goes_on(launch: Launch) -> 
         await agent.join([], timeout_s=0.05)
 
 
-async def test_28_a_name_that_is_taken_is_refused_and_the_holder_is_told(launch: Launch) -> None:
+async def test_28_a_taken_name_is_refused_and_reported_to_its_holder(launch: Launch) -> None:
     first = await launch("a")
     witness = await launch("b", first)
     await until(lambda: sees(witness, "a") is State.ALIVE)

@@ -111,7 +111,7 @@ def test_an_ack_over_tcp_counts_and_is_counted() -> None:
     assert swim.membership.counters["probes_answered_by_stream_only"] == 1
 
 
-def test_an_ack_of_somebody_else_does_not_count() -> None:
+def test_an_ack_of_another_member_does_not_count() -> None:
     swim = probing("a", "b")
     hear(swim, "b", Ack(SEQ, "b"))
     swim.step(TimerFired(ProbeDue()), 2.0)
@@ -154,7 +154,7 @@ def test_a_ping_is_answered_where_it_came_from() -> None:
     assert hear(swim, "a", Ping(5, "me", "a")) == [Send(address_of("a"), (Ack(5, "me"),))]
 
 
-def test_a_ping_for_somebody_else_is_told_that_it_went_wrong() -> None:
+def test_a_ping_for_another_member_is_answered_with_a_nack() -> None:
     swim = machine("a")
     nack = Nack(5, "me", NackReason.WRONG_NODE)
     assert hear(swim, "a", Ping(5, "you", "a")) == [Send(address_of("a"), (nack,))]
@@ -198,7 +198,7 @@ def test_a_relay_does_not_ping_strangers() -> None:
     ]
 
 
-def test_after_a_stall_nobody_is_judged_and_suspects_get_the_time_back() -> None:
+def test_a_stall_causes_no_suspicions_and_extends_those_of_before() -> None:
     swim = probing("a", "b")
     hear(swim, "b", Suspect("b", 10, "a"), now=1.0)
     assert swim.step(Stalled(2.0), 4.0) == [SetTimer(SuspicionDue("b", 10), 7.0)]
@@ -207,7 +207,7 @@ def test_after_a_stall_nobody_is_judged_and_suspects_get_the_time_back() -> None
     assert swim.membership.awareness.score == 1
 
 
-def test_everybody_is_probed_once_per_pass() -> None:
+def test_each_member_is_probed_once_per_pass() -> None:
     swim = machine("a", "b", "c", "d")
     visited = []
     for second in range(8):

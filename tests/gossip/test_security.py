@@ -44,7 +44,7 @@ async def test_the_first_key_seals_and_the_others_only_open() -> None:
     assert ring.get(key_id(KEYS[0])) is None
 
 
-async def test_what_a_keyring_refuses() -> None:
+async def test_a_keyring_refuses_wrong_keys() -> None:
     ring = Keyring(KEYS[:KEYS_MAX])
     for step, key, why in (
         (KeyVerb.INSTALL, KEYS[KEYS_MAX], "at most 8"),
@@ -179,7 +179,7 @@ def test_a_stranger_may_ping_and_is_asked_to_prove_itself_once_a_second() -> Non
     assert keeper.admit(stranger, right, ELSEWHERE, 1.8) == (right, None)
 
 
-def test_who_is_live_in_the_table_is_vouched_for() -> None:
+def test_a_live_member_of_the_table_is_admitted() -> None:
     keeper, member = door(), peer("a")
     said = (Dead("b", 10, "a"),)
     keeper.changed(Change(member, None))
@@ -203,7 +203,7 @@ def test_a_proof_closes_the_window_below_it() -> None:
 # The way in
 
 
-def test_only_allowed_networks_count_for_senders_and_for_what_is_claimed() -> None:
+def test_only_allowed_networks_count_for_senders_and_claimed_addresses() -> None:
     ingress = Ingress(["10.0.0.0/8"])
     here = wire.encode_datagram([alive("a"), Alive("b", b"uid-b---", 1, ELSEWHERE, b"")])
     admitted, _ = ingress.datagram(here, address_of("a"), 0.0)
@@ -218,7 +218,7 @@ def test_only_allowed_networks_count_for_senders_and_for_what_is_claimed() -> No
         Ingress(["nowhere"])
 
 
-def test_18_who_is_unknown_gets_no_more_bytes_than_it_sent() -> None:
+def test_18_an_unknown_sender_gets_no_more_bytes_than_it_sent() -> None:
     swim = machine(*"abcdefgh")
     for name in "abcdefgh":
         swim.membership.queue.put(alive(name))

@@ -18,13 +18,13 @@ async def written(path: Path, *names: str) -> None:
     await snapshot.close(has_left=False)
 
 
-async def test_what_was_written_is_read_the_latest_first(tmp_path: Path) -> None:
+async def test_a_snapshot_is_read_latest_first(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     await written(path, "a", "b")
     assert Snapshot(path).load() == [address_of("b"), address_of("a")]
 
 
-async def test_the_dead_are_kept_and_those_who_left_are_not(tmp_path: Path) -> None:
+async def test_a_snapshot_keeps_dead_members_but_not_those_that_left(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     await written(path, "a", "b")
     snapshot = Snapshot(path)
@@ -53,7 +53,7 @@ async def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 33
 
 
-async def test_who_left_keeps_no_way_back_unless_told_to(tmp_path: Path) -> None:
+async def test_leaving_deletes_the_snapshot_unless_it_is_to_be_kept(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     await written(path, "a")
     await Snapshot(path, keep_after_leave=True).close(has_left=True)

@@ -36,7 +36,7 @@ def alive_me(incarnation: int) -> Alive:
     return Alive(MY_NAME, ME.uid, incarnation, MY_ADDRESS, b"")
 
 
-def test_a_newcomer_is_told_and_passed_on() -> None:
+def test_a_new_member_is_notified_and_gossiped() -> None:
     swim = machine("a")
     assert hear(swim, "a", alive("b")) == [Notify(Change(peer("b"), None))]
     assert swim.step(TimerFired(GossipDue()), 1.2) == [
@@ -46,7 +46,7 @@ def test_a_newcomer_is_told_and_passed_on() -> None:
     ]
 
 
-def test_what_we_know_is_not_passed_on() -> None:
+def test_a_known_state_is_not_gossiped() -> None:
     swim = machine("a")
     assert hear(swim, "a", alive("a")) == []
     assert len(swim.membership.queue) == 0
@@ -68,7 +68,7 @@ def test_a_suspicion_begins_is_confirmed_by_others_only_and_ends_in_death() -> N
     ]
 
 
-def test_a_lone_suspicion_is_told_to_the_accused_before_its_time_is_up() -> None:
+def test_a_lone_suspicion_is_sent_to_the_accused_before_its_deadline() -> None:
     swim = machine(*"abcdefghi")
     hear(swim, "b", Suspect("a", 10, "b"), now=0.0)
     assert swim.step(TimerFired(SuspicionDue("a", 10)), 4.0) == [
@@ -115,7 +115,7 @@ def test_accusations_of_strangers_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("accusation", [Suspect, Dead])
-def test_we_refute_what_is_said_against_us(accusation: type[Suspect | Dead]) -> None:
+def test_a_member_refutes_an_accusation(accusation: type[Suspect | Dead]) -> None:
     swim = machine("a")
     assert hear(swim, "a", accusation("me", 100, "a")) == [Send(address_of("a"), (alive_me(101),))]
     assert swim.membership.me.incarnation == 101
@@ -123,7 +123,7 @@ def test_we_refute_what_is_said_against_us(accusation: type[Suspect | Dead]) -> 
     assert swim.membership.awareness.score == 1
 
 
-def test_a_stale_accusation_is_answered_with_what_we_are() -> None:
+def test_a_stale_accusation_is_answered_with_the_own_state() -> None:
     swim = machine("a")
     assert hear(swim, "a", Suspect("me", 99, "a")) == [Send(address_of("a"), (alive_me(100),))]
     assert hear(swim, "a", Suspect("me", 99, "a"), now=1.5) == []  # At most once a second.
@@ -163,7 +163,7 @@ def test_a_living_holder_keeps_its_name() -> None:
     assert held.address == ("10.9.9.9", 9)
 
 
-def test_whoever_calls_a_dead_member_alive_is_told() -> None:
+def test_a_member_that_calls_a_dead_one_alive_is_corrected() -> None:
     swim = machine("a", "b")
     hear(swim, "b", Dead("a", 10, "b"))
     assert hear(swim, "b", alive("a", 10)) == [Send(address_of("b"), (Dead("a", 10, "me"),))]
@@ -184,7 +184,7 @@ def test_a_full_table_forgets_the_gone_and_then_refuses() -> None:
     assert state_of(swim, "b") is None
 
 
-def test_the_dead_of_a_table_become_suspects_who_may_refute() -> None:
+def test_dead_members_of_a_table_become_suspects() -> None:
     swim = machine("a", "b")
     table = Sync("b", (peer("a", state=State.DEAD),))
     effects = swim.step(Asked(1, table), 1.0)
@@ -203,7 +203,7 @@ def test_a_table_confirms_no_suspicion() -> None:
     assert swim.membership.suspicions["a"].confirmations == 0
 
 
-def test_the_dead_whom_we_never_knew_are_news_to_newcomers_only() -> None:
+def test_unknown_dead_members_are_taken_by_newcomers_only() -> None:
     table = Sync("b", (peer("x", state=State.DEAD),))
     newcomer, member = machine(), machine("a")
     newcomer.step(Asked(1, table), 1.0)
@@ -212,7 +212,7 @@ def test_the_dead_whom_we_never_knew_are_news_to_newcomers_only() -> None:
     assert state_of(member, "x") is None
 
 
-def test_a_newcomer_carries_on_only_what_is_news_to_its_peer_too() -> None:
+def test_a_newcomer_gossips_only_members_that_its_peer_lacked() -> None:
     swim = machine()
     swim.step(Asked(1, Sync("b", (peer("a"), peer("b")), ("b",))), 1.0)
     assert swim.membership.queue.names == ("b",)

@@ -142,7 +142,7 @@ def test_fields_of_a_later_version_are_ignored() -> None:
         raw(*([[2, 1, "b"]] * (wire.MESSAGES_PER_DATAGRAM_MAX + 1))),
     ],
 )
-def test_what_is_no_datagram_counts_as_one_dropped_message(data: bytes) -> None:
+def test_a_malformed_datagram_counts_as_one_dropped_message(data: bytes) -> None:
     assert decode_datagram(data) == wire.Decoded((), 1)
     assert decode_frame(data) is None
 

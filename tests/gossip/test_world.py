@@ -38,7 +38,7 @@ def test_thirty_that_join_through_one_seed_all_know_each_other(seed: int) -> Non
     world.run_until(lambda: world.all_see(states(world)), within_s=5)
 
 
-def test_a_change_is_told_once_for_each_newcomer() -> None:
+def test_each_newcomer_causes_one_change() -> None:
     world = joined(1, 5)
     for node in world.nodes.values():
         told = sorted(change.member.name for _, change in node.changes)
@@ -99,7 +99,7 @@ def test_of_two_the_survivor_finds_out_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_lost_packets_kill_nobody(seed: int) -> None:
+def test_lost_packets_cause_no_deaths(seed: int) -> None:
     world = joined(seed, 20)
     world.network.loss = 0.05
     world.run(120)
@@ -115,7 +115,7 @@ def test_an_idle_group_says_two_messages_per_member_and_interval() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_process_that_was_paused_refutes_and_accuses_nobody_to_death(seed: int) -> None:
+def test_a_paused_process_refutes_and_causes_no_deaths(seed: int) -> None:
     world = joined(seed, 20)
     world.pause("n3")
     world.run(5)
@@ -125,7 +125,7 @@ def test_a_process_that_was_paused_refutes_and_accuses_nobody_to_death(seed: int
     assert world.ever(State.DEAD) == set()
 
 
-def test_after_a_long_pause_it_comes_back_and_declares_nobody_dead() -> None:
+def test_a_process_returns_from_a_long_pause_and_causes_no_other_deaths() -> None:
     world = joined(1, 20)
     world.pause("n3")
     world.run(60)
@@ -136,7 +136,7 @@ def test_after_a_long_pause_it_comes_back_and_declares_nobody_dead() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_short_partition_kills_nobody(seed: int) -> None:
+def test_a_short_partition_causes_no_deaths(seed: int) -> None:
     world = joined(seed, 20)
     names = list(world.nodes)
     world.network.partition(names[:10], names[10:])
@@ -170,7 +170,7 @@ def test_halves_that_have_forgotten_each_other_meet_at_a_seed() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_those_who_leave_have_left_and_did_not_die(seed: int) -> None:
+def test_members_that_leave_are_left_and_not_dead(seed: int) -> None:
     world = joined(seed, 20)
     world.network.loss = 0.01
     leavers = [f"n{i}" for i in range(10, 20)]
@@ -201,7 +201,7 @@ def test_the_last_one_leaves_at_once() -> None:
     assert node.is_departed
 
 
-def test_a_restart_on_its_port_is_told_as_a_change_and_not_as_a_death() -> None:
+def test_a_restart_on_the_same_port_is_a_change_and_no_death() -> None:
     world = joined(1, 5)
     host = world.nodes["n4"].number
     world.kill("n4")

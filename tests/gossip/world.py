@@ -48,7 +48,7 @@ from gossip.protocol.swim import Swim
 from tests.gossip.frames import decode_frame, encode_frame
 from tests.gossip.network import Network
 from tests.gossip.node import Node
-from tests.gossip.oracles import Oracles, encoded, told_in_order
+from tests.gossip.oracles import Oracles, changes_in_order, encoded
 
 _DEAD = State.DEAD
 
@@ -233,7 +233,7 @@ class World:
 
     def check_news(self) -> None:
         """Check the order of all that applications were told."""
-        self.oracles.fired["14 news"] += sum(map(told_in_order, self.everyone))
+        self.oracles.fired["14 news"] += sum(map(changes_in_order, self.everyone))
 
     @property
     def trace(self) -> str:

@@ -91,7 +91,7 @@ def test_they_are_a_table_of_sql(numbers: Stage) -> None:
     assert (row["cities"], row["n"]) == (7, 5400)
 
 
-def test_what_cannot_be_is_said_at_load(numbers: Stage) -> None:
+def test_impossible_aggregates_are_refused_at_load(numbers: Stage) -> None:
     with pytest.raises(PySparkException, match="one of count, sum, min, max, avg"):
         numbers.load(aggregates="median(n)")
     with pytest.raises(PySparkException, match="leave `columns` out"):

@@ -132,7 +132,9 @@ WRONG: dict[str, tuple[Asked, str]] = {
 @pytest.mark.parametrize(
     "some", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.thorough)], ids=["1", "rest"]
 )
-def test_what_is_wrong_is_one_line(stage: Stage, files: Path, capfd: Captured, some: slice) -> None:
+def test_an_error_of_a_command_is_one_line(
+    stage: Stage, files: Path, capfd: Captured, some: slice
+) -> None:
     for what, (asked, said) in list(WRONG.items())[some]:
         line = refused(capfd, *asked(stage.path, files), "--url", stage.url)
         assert said in line, f"{what}: {line}"

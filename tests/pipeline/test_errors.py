@@ -75,7 +75,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize(("text", "line"), WRAPPED.items(), ids=range(len(WRAPPED)))
-def test_what_was_said_first_is_found_in_what_is_around_it(text: str, line: str) -> None:
+def test_the_first_message_is_found_inside_those_of_spark(text: str, line: str) -> None:
     assert line_of(PySparkException(message=text)) == line
 
 
@@ -93,7 +93,7 @@ def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://n1:8001/a", "http://n1:8001?a=1", "http://n1#a"])
-def test_what_a_url_of_a_node_says_beside_host_and_port_is_not_ignored(url: str) -> None:
+def test_a_node_url_with_more_than_host_and_port_is_refused(url: str) -> None:
     with pytest.raises(BadUrl, match="the URL of a node must be"):
         GroupClient([url])
 

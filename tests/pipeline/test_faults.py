@@ -151,7 +151,7 @@ def test_a15_an_answer_without_its_end_is_never_a_whole_one(whole: Stage) -> Non
     assert proxy.broken >= 2
 
 
-def test_a_name_that_a_node_does_not_answer_to_is_told_at_once(cluster: LocalCluster) -> None:
+def test_a_host_that_a_node_does_not_allow_fails_at_once(cluster: LocalCluster) -> None:
     url = cluster.urls[0]
     refused = r'requests_total\{method="GET",status="421"\} 1\n'
     with pytest.raises(GroupError, match="allowed_hosts"):  # To the resolver this is an address.

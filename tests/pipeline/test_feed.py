@@ -126,7 +126,7 @@ def test_a21_versions_of_a_document_come_in_order_with_those_before(stage: Stage
     assert [json.loads(row["before"])["turn"] for row in rows[1:]] == list(range(49))
 
 
-def test_a22_deletions_and_what_comes_after_are_changes_too(stage: Stage) -> None:
+def test_a22_deletions_and_later_puts_are_changes(stage: Stage) -> None:
     stage.put({str(n): {"n": n} for n in range(20)})
     stage.delete(str(n) for n in range(0, 20, 2))
     stage.put({str(n): {"n": -n} for n in range(0, 20, 4)})
@@ -220,7 +220,7 @@ def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
 
 
 @pytest.mark.thorough  # It waits until all would be gone that nobody holds.
-def test_a_consumer_with_a_name_finds_what_it_has_not_read(spark: Any, scratch: Path) -> None:
+def test_a_named_consumer_finds_all_unread_changes(spark: Any, scratch: Path) -> None:
     with forgetful(scratch, retention_s=6.0) as cluster:
         stage = Stage.of(spark, cluster, "/held")
         rows: list[tuple[str, int]] = []

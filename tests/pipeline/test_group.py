@@ -26,7 +26,7 @@ for _ in range(2):
 """
 
 
-def test_a_process_ends_without_a_word_about_what_it_kept_open(cluster: LocalCluster) -> None:
+def test_a_process_with_open_connections_ends_silently(cluster: LocalCluster) -> None:
     asked = [sys.executable, "-W", "error", "-c", SCRIPT, *cluster.urls]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

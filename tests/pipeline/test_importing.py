@@ -131,9 +131,7 @@ def test_rows_of_one_id_are_refused_with_both_named(stage: Stage, tmp_path: Path
 
 
 @pytest.mark.thorough
-def test_a_column_keeps_its_nulls_and_refuses_what_json_cannot_say(
-    stage: Stage, tmp_path: Path
-) -> None:
+def test_a_column_keeps_nulls_and_refuses_nan(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": ["a", "b"], "n": [None, 0.1], "list": [[1, None], None]}), file)
     run(stage, file)
@@ -185,7 +183,7 @@ def test_the_columns_of_a_file_have_the_forms_of_the_table_of_types(
         (pa.map_(pa.string(), pa.float64()), [("k", float("inf"))], r"x\[\] is Infinity"),
     ],
 )
-def test_what_json_cannot_say_is_refused_however_deep_it_is(
+def test_a_nested_value_without_a_json_form_is_refused(
     stage: Stage, tmp_path: Path, kind: pa.DataType, value: Any, where: str
 ) -> None:
     file = tmp_path / "a.parquet"
@@ -218,7 +216,7 @@ def test_two_columns_of_one_name_are_refused_with_their_file(
 
 
 @pytest.mark.thorough
-def test_a_schema_keeps_some_members_and_refuses_what_does_not_fit(
+def test_a_schema_selects_members_and_refuses_values_that_do_not_fit(
     stage: Stage, tmp_path: Path
 ) -> None:
     file = written(tmp_path / "a.ndjson", '{"id": "a", "n": 1, "x": 1}\n{"id": "b"}\n')
@@ -283,7 +281,9 @@ def test_an_export_does_not_go_where_it_could_not_be_read_again(
         ("file:///a?b", "/a?b"), ("s3a://bucket/a", None), ("hdfs://n:1/a", None),
     ],
 )  # fmt: skip
-def test_the_name_of_a_directory_is_taken_as_it_stands(directory: str, path: str | None) -> None:
+def test_the_local_path_of_a_directory_keeps_its_characters(
+    directory: str, path: str | None
+) -> None:
     found = local_path(directory)
     assert (str(found) if found is not None else None) == path
 
@@ -303,7 +303,7 @@ def test_the_name_of_a_directory_is_taken_as_it_stands(directory: str, path: str
         ('{"a":"e\\u0301"}', '{"a":"é"}', False),
     ],
 )
-def test_documents_are_equal_by_what_they_mean(one: str, other: str, *, is_same: bool) -> None:
+def test_documents_are_compared_by_meaning(one: str, other: str, *, is_same: bool) -> None:
     assert (value_of(one) == value_of(other)) == is_same
 
 

@@ -204,7 +204,7 @@ def test_a34_histcheck_reads_logs_and_the_store(stage: Stage, tmp_path: Path) ->
 
 
 @pytest.mark.thorough  # It has a group of its own, whose copies are damaged by hand.
-def test_a33_an_audit_names_what_differs_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a33_an_audit_names_differences_and_changes_nothing(spark: Any, tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         stage = Stage.of(spark, cluster, "/audited")
         stage.put({f"{n:04d}": {"n": n} for n in range(2000)})
@@ -270,7 +270,7 @@ def test_contents_tell_apart(spark: Any) -> None:
 
 
 @pytest.mark.thorough  # It waits until every node knows of every snapshot, for half a minute.
-def test_compact_lets_go_of_what_nobody_holds(stage: Stage, tmp_path: Path) -> None:
+def test_compact_removes_versions_that_no_snapshot_holds(stage: Stage, tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         own, first = Stage.of(stage.spark, cluster, "/notes"), ""
         for turn in range(3):

@@ -132,7 +132,7 @@ def test_the_command_line_prints_one_line_of_json(factory: Stage) -> None:
     assert page["state"] == "DONE"
 
 
-def test_the_command_says_one_line_of_what_failed_in_a_task(factory: Stage, tmp_path: Path) -> None:
+def test_the_command_prints_one_line_for_a_failed_task(factory: Stage, tmp_path: Path) -> None:
     factory.put({"a": {"n": 1}})
     done = ran("export", factory.path, "--to", str(tmp_path), "--url", factory.url)
     assert done.returncode == 1

@@ -103,7 +103,7 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("where", CONDITIONS)
-def test_a09_conditions_find_what_sparks_own_filter_finds(thousands: Stage, where: str) -> None:
+def test_a09_conditions_find_the_rows_of_a_spark_filter(thousands: Stage, where: str) -> None:
     members = "n long, even boolean, tags array<string>, at struct<city:string>"
     reader = thousands.spark.read.format("docstore").options(url=thousands.url, members=members)
     theirs = reader.load(thousands.path).filter(CONDITIONS[where]).select("n")
@@ -116,7 +116,7 @@ def test_a09_conditions_find_what_sparks_own_filter_finds(thousands: Stage, wher
 
 
 @pytest.mark.parametrize("where", ["n <", "n = 1 n", "n ~ 2", "like 'a%'", "n like '%a'", "(n = 1"])
-def test_a09_what_is_not_understood_is_refused_at_load(thousands: Stage, where: str) -> None:
+def test_a09_a_malformed_condition_is_refused_at_load(thousands: Stage, where: str) -> None:
     with pytest.raises(PySparkException, match="where"):
         thousands.load(where=where)
 
@@ -124,7 +124,9 @@ def test_a09_what_is_not_understood_is_refused_at_load(thousands: Stage, where: 
 @pytest.mark.parametrize(
     "step", [30, pytest.param(1, marks=pytest.mark.thorough)], ids=["some", "all"]
 )
-def test_tables_and_feeds_find_what_the_page_of_conditions_says(stage: Stage, step: int) -> None:
+def test_tables_and_feeds_find_the_documents_of_the_page_of_conditions(
+    stage: Stage, step: int
+) -> None:
     """Not in the factory of the page: another test has other documents there."""
     if not stage.documents():
         films = table.documents()

@@ -59,7 +59,7 @@ def test_an_overwrite_whose_id_has_written_rows_before_has_all_of_its_own(stage:
 
 
 @pytest.mark.thorough
-def test_a_repetition_with_other_values_says_what_to_do_and_can_pass(stage: Stage) -> None:
+def test_a_repetition_with_other_values_is_refused_unless_kept(stage: Stage) -> None:
     write(stage, numbered(stage, 3, at=1), job_id="ingest")
     late = numbered(stage, 5, at=2)
     with pytest.raises(PySparkException, match=r"DUPLICATE_KEY.*sequenceBy.*onRepeat=keep"):
@@ -101,7 +101,7 @@ def test_an_overwrite_removes_no_document_that_a_row_names(stage: Stage, commit:
     assert stage.documents() == {"00000": {}, "00001": {"old": True}}
 
 
-def test_an_overwrite_keeps_what_a_handler_leaves_unchanged(
+def test_an_overwrite_keeps_documents_that_a_handler_leaves_unchanged(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "calm_here.py").write_text(CALM)

@@ -76,12 +76,14 @@ def test_a_row_outside_is_refused_before_anything_changes(days: Stage) -> None:
         ({"replaceWhere": DAY, "mode": "append"}, "leave replaceWhere out"),
     ],
 )
-def test_what_cannot_be_replaced_is_refused(days: Stage, options: dict[str, str], why: str) -> None:
+def test_an_impossible_replacement_is_refused(
+    days: Stage, options: dict[str, str], why: str
+) -> None:
     with pytest.raises(PySparkException, match=why):
         write(days, rows(days, ("2-0", 2)), **{"mode": "overwrite", **options})
 
 
-def test_a_refused_row_of_the_commit_restores_what_was_there(days: Stage) -> None:
+def test_a_refused_row_of_the_commit_restores_the_documents(days: Stage) -> None:
     before = days.documents()
     asked: dict[str, Any] = {"mode": "overwrite", "replaceWhere": DAY, "operation": "insert"}
     with pytest.raises(PySparkException, match="have been undone"):

@@ -123,7 +123,7 @@ def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]
         pytest.param(2000, marks=pytest.mark.slow),
     ],
 )
-def test_whatever_goes_in_comes_out_equal_by_value(
+def test_documents_come_out_equal_by_value(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

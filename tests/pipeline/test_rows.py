@@ -38,7 +38,7 @@ def row(given: dict[str, Any], names: str, **options: str) -> BulkLine:
         ({"id": "1", "body": "1_0"}, {"operation": "delete", "expectversion": "body"}, "body is"),
     ],
 )
-def test_a_row_that_lacks_what_it_needs_is_refused_alone(
+def test_a_malformed_row_is_refused_alone(
     given: dict[str, Any], options: dict[str, str], wrong: str
 ) -> None:
     assert row(given, "id body", **options).wrong.startswith(wrong)
@@ -97,7 +97,7 @@ def test_a_sequence_that_was_read_with_the_row_is_no_member() -> None:
 
 
 @pytest.mark.parametrize("operation", ["replace", "patch", "jsonPatch"])
-def test_an_expected_version_is_minded_by_what_changes_a_document(operation: str) -> None:
+def test_an_expected_version_is_sent_with_a_change(operation: str) -> None:
     body = "[]" if operation == "jsonPatch" else "{}"
     options = {"operation": operation, "expectversion": "v"}
     line = row({"id": "1", "body": body, "v": "3"}, "id body v", **options)

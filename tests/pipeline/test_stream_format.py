@@ -45,7 +45,7 @@ def frame(topic: Topic, rows: list[dict[str, Any]]) -> Any:
     return topic.spark.createDataFrame(records, "key string, value string").coalesce(1)
 
 
-def test_a_table_is_what_was_produced_up_to_when_it_was_loaded(topic: Topic) -> None:
+def test_a_table_has_the_records_produced_before_its_load(topic: Topic) -> None:
     given = flights(500)
     topic.post(given)
     table = topic.read(maxRecordsPerPartition=150)
@@ -67,7 +67,7 @@ def test_a_table_is_what_was_produced_up_to_when_it_was_loaded(topic: Topic) -> 
     assert all(1 <= row["epoch"] <= now[row["partition"]] for row in rows)
 
 
-def test_a_table_begins_and_ends_where_it_is_told(topic: Topic) -> None:
+def test_a_table_begins_and_ends_at_given_offsets(topic: Topic) -> None:
     topic.post(flights(100))
     last = topic.read().agg(F.max("timestamp")).first()[0].astimezone(UTC)
     ends = {str(n): page["hw"] for n, page in enumerate(topic.page())}

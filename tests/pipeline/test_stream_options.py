@@ -101,7 +101,7 @@ def options(**given: str) -> Options:
     return Options({name.lower(): value for name, value in given.items()})
 
 
-def test_offsets_are_words_or_numbers_and_what_is_left_out_is_all_there_is() -> None:
+def test_offsets_are_words_or_numbers_and_default_to_all_records() -> None:
     assert starting(options(), TOPIC, "earliest").next == (5, 0)
     assert starting(options(), TOPIC, "latest").next == (90, 40)
     assert starting(options(startingOffsets="earliest"), TOPIC, "latest").next == (5, 0)
@@ -132,7 +132,7 @@ def test_a_time_is_exact_to_the_microsecond(given: str, us: int) -> None:
         ('{"1": 41}', "must be at most 40, its end; got 41"),
     ],
 )
-def test_offsets_of_what_is_not_there_are_refused(given: str, said: str) -> None:
+def test_impossible_offsets_are_refused(given: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         starting(options(startingOffsets=given), TOPIC, "latest")
 
@@ -246,7 +246,7 @@ def node_that_shows(**partition: object) -> Iterator[str]:
         ("", None, "partition 0 of flights: it has no leader"),
     ],
 )
-def test_whoever_plans_is_told_why_the_end_of_a_partition_is_not_known(
+def test_a_plan_without_a_known_end_fails_with_the_reason(
     leader: str, known: int | None, said: str
 ) -> None:
     with (
@@ -256,7 +256,7 @@ def test_whoever_plans_is_told_why_the_end_of_a_partition_is_not_known(
         whole_topic(options(url=url, path="flights", retries="0"))
 
 
-def test_a_new_leader_that_does_not_know_the_committed_end_has_at_least_what_it_let_go_of() -> None:
+def test_a_leader_without_a_known_committed_end_ends_at_its_base_or_later() -> None:
     topic = TopicState(
         "flights", "018f", 1 << 20, (Partition(5, -1, 9, "n1"), Partition(-1, -1, -1, ""))
     )

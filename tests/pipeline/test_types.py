@@ -126,7 +126,7 @@ def plain(value: Any) -> Any:
 
 
 @given(columns())
-def test_what_goes_in_comes_out_equal(drawn: tuple[T.DataType, list[Any]]) -> None:
+def test_values_come_out_equal(drawn: tuple[T.DataType, list[Any]]) -> None:
     kind, values = drawn
     before = pa.array(values, arrow(kind))
     after = read([kept(line) for line in lines(kind, before)], before.type)
@@ -134,7 +134,7 @@ def test_what_goes_in_comes_out_equal(drawn: tuple[T.DataType, list[Any]]) -> No
 
 
 @given(columns(), st.integers(0, 5), st.integers(0, 5))
-def test_a_part_of_a_batch_is_what_it_is_alone(
+def test_a_slice_of_a_batch_is_written_as_alone(
     drawn: tuple[T.DataType, list[Any]], begin: int, end: int
 ) -> None:
     kind, values = drawn
@@ -160,7 +160,7 @@ JSONS = st.recursive(
 
 
 @given(KINDS, st.lists(JSONS, min_size=1, max_size=5))
-def test_a_document_is_read_the_same_whoever_is_beside_it(
+def test_a_document_is_read_the_same_alone_and_among_others(
     drawn: tuple[T.DataType, Any], values: list[Any]
 ) -> None:
     kind = arrow(drawn[0])
@@ -342,7 +342,7 @@ WIDE = (
 )
 
 
-def test_spark_reads_what_it_wrote(stage: Stage) -> None:
+def test_spark_reads_its_own_rows_back(stage: Stage) -> None:
     values = """
         map('a', array(1, null)) m, map(date'2020-01-01', 1.25000BD) k, X'00FF' b,
         date'1582-10-04' d, double('NaN') x, float('-Infinity') f,

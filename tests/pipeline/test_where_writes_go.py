@@ -35,7 +35,7 @@ def test_ids_and_links_below_the_path_go_there(key: str, links: str) -> None:
     "key", ["/films/one", "/best/old/one", "old/one", "/bestest/one", "/best", "/best/", "/one"]
 )
 @pytest.mark.parametrize("operation", ["upsert", "delete"])
-def test_what_is_not_right_below_the_path_is_refused(key: str, operation: str) -> None:
+def test_a_link_that_is_not_directly_below_the_path_is_refused(key: str, operation: str) -> None:
     line = lines(key, operation=operation)
     assert "foreignLinks" in line.wrong
     assert "/best" in line.wrong

@@ -81,7 +81,7 @@ def test_a_json_patch_is_applied_once(stage: Stage) -> None:
 
 
 @pytest.mark.thorough
-def test_each_operation_minds_what_is_there(stage: Stage) -> None:
+def test_each_operation_respects_existing_documents(stage: Stage) -> None:
     stage.put({"00000": {"old": True}})
     with pytest.raises(PySparkException, match="ALREADY_EXISTS"):
         write(stage, numbered(stage, 3), operation="insert")
@@ -241,7 +241,7 @@ def test_a_row_without_a_key_is_skipped_where_errors_are(stage: Stage) -> None:
 
 
 @pytest.mark.thorough
-def test_an_overwrite_that_is_repeated_keeps_what_it_wrote(stage: Stage) -> None:
+def test_a_repeated_overwrite_keeps_its_documents(stage: Stage) -> None:
     stage.put({f"old-{n}": {"n": n} for n in range(50)})
     broken = numbered(stage, 200).withColumn(
         "n", F.when(F.col("n") == 199, F.raise_error(F.lit("broken"))).otherwise(F.col("n"))

@@ -24,7 +24,7 @@ def test_a02_without_pyspark_the_tests_are_skipped_with_a_reason() -> None:
     assert " passed" not in done.stdout
 
 
-def test_a02_without_java_the_error_says_what_to_install() -> None:
+def test_a02_without_java_the_error_names_the_package_to_install() -> None:
     asked = [sys.executable, "-m", "docstore", "spark", "balance"]
     environment = {"PATH": "/nowhere", "JAVA_HOME": "/nowhere"}
     done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=ROOT, timeout=180,

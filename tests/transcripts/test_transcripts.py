@@ -8,7 +8,7 @@ from tests.transcripts.pinned import FOLDER, PAGE, SCENES, path_of, transcript
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_transcript_is_what_happens(name: str) -> None:
+def test_a_transcript_matches_its_scene(name: str) -> None:
     """Read the difference, then run `python -m tests.transcripts NAME`."""
     assert transcript(SCENES[name]).splitlines() == path_of(name).read_text("utf-8").splitlines()
 

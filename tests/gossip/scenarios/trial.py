@@ -38,12 +38,12 @@ def quantile(values: Iterable[float], part: float) -> float:
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
-def first_told_s(world: World, name: str, state: State, since_s: float) -> float:
+def first_change_s(world: World, name: str, state: State, since_s: float) -> float:
     """Return how long after `since_s` the first application was told that `name` is in `state`."""
     return min(at_s for at_s, _, who in world.told(state) if who == name) - since_s
 
 
-def all_told_s(world: World, name: str, state: State, since_s: float) -> float:
+def last_change_s(world: World, name: str, state: State, since_s: float) -> float:
     """Return how long after `since_s` the last application was told so."""
     return max(at_s for at_s, _, who in world.told(state) if who == name) - since_s
 
