@@ -1,1 +1,1 @@
-"""A whole cluster in one thread and in virtual time, from a seed: the very same Replica.step."""
+"""Simulation of a whole cluster of real replicas in one thread and virtual time, from a seed."""

@@ -1,9 +1,9 @@
 """Run seeds: python -m tests.sim [--seed S] [--seeds N] [--nodes both] [--ablation NAME].
 
---nodes: 3, 5, both, or both beside clients that send several operations at once: batches, or atomic
-for all or none of them, or keyed for such under keys, which are repeated.
+--nodes: 3, 5, or both sizes. With batches, some clients send several operations at once; with
+atomic, all or none of them are applied; with keyed, they also have a key and are repeated.
 
-With --streams: record streams, beside real replicas, or on a register of documents (--register).
+With --streams: record streams, beside real replicas, or on a model of documents (--register).
 With --sessions: leases, elections, locks, roles and groups, likewise.
 With --agendas: timers and effects of documents, likewise.
 """
@@ -38,7 +38,7 @@ BESIDE = {
     "agendas": "--agendas",
     "agendas on a register": "--agendas --register",
 }
-"""What is run in the place of documents alone -> how to ask for it."""
+"""Machines that run beside documents -> the options that select them."""
 
 
 def one(arguments: tuple[int, str, str | None]) -> Outcome:
@@ -81,7 +81,7 @@ def _one_of_agendas(seed: int, ablation: str | None, *, on_register: bool) -> Ou
 
 
 def sweep(first: int, count: int, nodes: str, ablation: str | None, jobs: int) -> int:
-    """Run seeds; print what came of them; return how many were bad or stuck."""
+    """Run seeds; print their results; return how many were bad or stuck."""
     work = [(seed, nodes, ablation) for seed in range(first, first + count)]
     started, bad, stuck, operations = time.perf_counter(), 0, 0, 0
     counters: Counter[str] = Counter()

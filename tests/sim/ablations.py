@@ -1,8 +1,8 @@
-"""Rules taken away one at a time, from outside: the harness must notice each.
+"""Removal of one rule at a time, from outside: the harness must notice each.
 
-Every rule of the protocol that can be lost by one wrong line has an entry here: the function
-that holds it, what stands in its place while it is away, and the profile of faults that aims at
-it. The product knows nothing of this.
+Every rule of the protocol that one wrong line can break has an entry here: the function that
+implements it, its replacement, and the profile of faults that exposes the loss. The product has
+no code for this.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ def _lease_for_ever(self: Confirmer, asked: Any, log: SlotLog) -> None:
 
 
 def _forgets_leases(self: Leases, slot: int, candidate: str, now: float) -> bool:
-    """Know only what was granted since the start."""
+    """Keep only the leases that were granted since the start."""
     _, owner, until = self._granted.get(slot, (0, "", 0.0))
     return now < until and owner != candidate
 
@@ -120,7 +120,7 @@ _flush = Outbox.flush
 
 
 def _tell_before_disk(self: Outbox) -> None:
-    """Let out what speaks of the disk as soon as the turn ends."""
+    """Send what must wait for the disk as soon as the turn ends."""
     batch = self.batch
     _flush(self)
     if batch in self.unfinished and batch.writes:
@@ -138,7 +138,7 @@ _loaded = Owner._loaded
 
 
 def _once_is_enough(self: Owner, log: SlotLog, term: Term, found: Mapping[str, Result]) -> None:
-    """Execute all that waited for a look-up, without a look at what each of them has made."""
+    """Execute all operations that waited for a look-up, without a check for repetitions."""
     with patch.object(Owner, "_is_repetition", never):
         _loaded(self, log, term, found)
 
@@ -168,7 +168,7 @@ _use = Replica._use
 
 
 def _resume(self: Replica, *arguments: Any, **keywords: Any) -> None:
-    """Go on as owner after a restart, under the ballot that is on the disk."""
+    """Continue as owner after a restart, under the ballot on the disk."""
     _init(self, *arguments, **keywords)
     for log in self.core.logs.values():
         if log.promised[1] == self.core.me and log.adopted == log.promised:
@@ -199,18 +199,18 @@ _gap: Callable[..., None] = Acceptor._gap
 
 
 def _gap_counts(self: Acceptor, sender: str, log: Any, epoch: int) -> None:
-    """Acknowledge rows of a log that does not join: they are counted before it is adopted."""
+    """Acknowledge rows that leave a gap: they are counted before the log is adopted."""
     self.core.outbox.accept(sender, log, epoch)
     _gap(self, sender, log, epoch)
 
 
 def _skip_joint(now: Configuration) -> Configuration:
-    """Go from learning to the next members at once."""
+    """Skip from learning to the next members."""
     return _advanced(replace(now, stage=Stage.JOINT))
 
 
 def _begin_full(core: Core, slot: int) -> SlotLog:
-    """Let a slot that comes to this node count as if it had always been here, and empty."""
+    """Treat a slot that moves to this node as full, although it is empty."""
     log = log_from_disk(slot, core.placement, None)
     core.logs[slot] = log
     core.outbox.save(log)
@@ -218,7 +218,7 @@ def _begin_full(core: Core, slot: int) -> SlotLog:
 
 
 def _use_and_stay(self: Replica, configuration: Configuration) -> None:
-    """Count by another configuration without preparing anew."""
+    """Use another configuration without a new prepare."""
     with patch.object(reconfigure, "depose", nothing):
         _use(self, configuration)
 
@@ -226,7 +226,7 @@ def _use_and_stay(self: Replica, configuration: Configuration) -> None:
 def _vote_again(
     self: Voter, now: float, candidate: str, generation: int, *_: Any, pre: bool
 ) -> bool:
-    """Vote for whoever asks."""
+    """Vote for every candidate that asks."""
     if not pre:
         self.observe(generation, now)
     return generation >= self.generation
@@ -241,7 +241,7 @@ def _counts_nothing(self: Trimmer) -> dict[str, int]:
 
 
 def _what_is_here(self: Trimmer, log: SlotLog, term: Term) -> int:
-    """Ask nobody how far the other replicas are."""
+    """Ignore how far the other replicas are."""
     return min(log.decided, log.durable)
 
 
@@ -250,7 +250,7 @@ def _all_rows(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _past_of_the_living(self: Core) -> int:
-    """Go by the upper median of the clocks of those that are heard."""
+    """Use the upper median of the clocks of the nodes that are heard."""
     clock, mine = self.clock, self.clock.own_us(0.0)
     heard = [peer.clock_us or mine for name, peer in self.peers.items() if self.is_alive(name)]
     clocks = sorted([mine, *heard])
@@ -360,7 +360,7 @@ SEED_PROTOCOL = (
     "quorum-of-the-living", "no-promise-check", "own-log-as-base", "retry-without-identity",
     "forget-operations", "unknown-told-as-refused", "local-read",
 )  # fmt: skip
-"""What the seed text does not have, all at once."""
+"""Rules that the first description of the protocol lacks, all together."""
 
 
 def ablated(*names: str) -> AbstractContextManager[None]:

@@ -1,8 +1,9 @@
 """Processes outside of the group: holders, candidates, members, each on a clock of its own.
 
-An actor asks nodes over links that lose, double, delay and reorder. It may stand still while its
-clock goes on, and what arrives waits; it may crash, and begin again knowing nothing. Each of its
-steps goes through `_step`, after which invariants are checked: no belief begins anywhere else.
+An actor sends requests to nodes over links that lose, double, delay and reorder messages. It may
+be paused, while its clock continues and messages queue; it may crash, and restart without memory.
+Each of its steps goes through `_step`, after which invariants are checked: no belief begins
+anywhere else.
 """
 
 from collections.abc import Callable
@@ -17,18 +18,18 @@ from tests.sim.clocks import LocalClock
 
 GHOST_S = 6.0
 BREAKS_S = 0.3
-"""Until then an actor notices that the node it asked is dead."""
+"""Interval at which an actor checks that the node it asked still runs."""
 
 
 class Submit(NamedTuple):
-    """Carry out an operation, as any client asks for. Answered by an Answer."""
+    """Execute an operation, as for any client. The reply is an Answer."""
 
     operation: Operation
     timeout_s: float = 2.0
 
 
 class Query(NamedTuple):
-    """Ask the owner of a document (`wire/sessions_messages.py`). Answered by a Reply."""
+    """Query the owner of a document (`wire/sessions_messages.py`). The reply is a Reply."""
 
     link: str
     kind: str
@@ -37,16 +38,16 @@ class Query(NamedTuple):
 
 
 class KeepAlives(NamedTuple):
-    """Renew leases, by their ids. Answered by ({those alive}, {those gone})."""
+    """Renew leases, by their ids. The reply is ({live ids}, {ended ids})."""
 
     ids: tuple[str, ...]
     timeout_s: float
 
 
 class Attached(NamedTuple):
-    """Tell a lease of a document, then change that. Answered by an Answer, 410 without a lease.
+    """Attach a document to a lease, then change it. The reply is an Answer, 410 without a lease.
 
-    late_s: by how much the change is late on its way.
+    late_s: delay of the change.
     """
 
     lease: str
@@ -59,22 +60,22 @@ Request = Submit | Query | KeepAlives | Attached
 
 
 class Sent(NamedTuple):
-    """When a request was given to the link: by the actor's clock, and in truth."""
+    """Time at which a request was sent, by the actor's clock and in true time."""
 
     stamp: float
     at: float
 
 
 Then = Callable[[Any, Sent], None]
-"""(what was answered, None if nobody did; when it had been asked)."""
+"""(the answer, None without one; when the request was sent)."""
 
 
 class Arena(Protocol):
-    """Where actors are: nodes that serve them, and who watches."""
+    """Surroundings of actors: the nodes that serve them, and the invariants."""
 
     world: World
     watch: Any
-    """Who checks what must hold: `sessions_invariants.py`."""
+    """The invariants: `sessions_invariants.py`."""
     links: "Links"
 
     def serve(self, node: str, request: Request, answered: Callable[[Any], None]) -> None: ...
@@ -91,7 +92,7 @@ class Links:
         self.nodes = nodes
         self.actors: dict[str, Actor] = {}
         self.ghosts = 0.0
-        """Share of requests that come a second time, much later."""
+        """Share of requests that arrive a second time, much later."""
         self._arena = arena
 
     def ask(self, actor: "Actor", number: int, node: str, request: Request) -> None:
@@ -107,7 +108,7 @@ class Links:
         self.network.send(actor.name, life, node, self._arena.life_of(node), message)
 
     def heal(self) -> None:
-        """Lose, delay, double and repeat nothing any more; connections that hung are reset."""
+        """Stop losing, delaying, doubling and repeating messages; reset hanging connections."""
         weather = self.network.weather
         weather.loss = weather.straggle = weather.double = 0.0
         self.network.cuts.clear()
@@ -126,7 +127,7 @@ class Links:
 
 
 class Actor:
-    """One process. Its kinds say what it does when it begins, and what it believes."""
+    """One process. Subclasses define what it does when it starts, and what it believes."""
 
     def __init__(self, name: str, arena: Arena) -> None:
         self.name = name
@@ -143,13 +144,13 @@ class Actor:
         self._paused_at = 0.0
         arena.links.actors[name] = self
 
-    # What its kinds say
+    # Defined by subclasses
 
     def begin(self) -> None:
-        """Begin to do what this kind of process does, knowing nothing."""
+        """Start the work of this kind of process, without memory."""
 
     def beliefs(self) -> list[str]:
-        """Return what it believes to have to itself at this moment."""
+        """Return what it believes at this moment to hold exclusively."""
         return []
 
     # Lives
@@ -168,11 +169,11 @@ class Actor:
         self.life += 1
 
     def pause(self) -> None:
-        """Stand still; the clock goes on, and what arrives waits."""
+        """Pause; the clock continues, and messages queue."""
         self.paused, self._paused_at = True, self.world.now
 
     def resume(self) -> None:
-        """Go on, with all that has waited."""
+        """Resume, with all that was queued."""
         self.paused = False
         inbox, self._inbox = self._inbox, []
         for what, arguments in inbox:
@@ -186,7 +187,7 @@ class Actor:
 
     def at(self, reading: float, what: Callable[..., None], *arguments: Any) -> None:
         """Do something when the clock shows this, or just after."""
-        # A little later, since this must not come before, by a rounding.
+        # A little later: a rounding must not make it early.
         after_s = self.clock.until(reading) + 1e-6
         self.world.after(after_s, self._step, self.life, what, *arguments)
 
@@ -202,13 +203,13 @@ class Actor:
     # Requests
 
     def submit(self, operation: Operation, then: Callable[[Answer | None], None]) -> None:
-        """Have an operation carried out; `then` is told how it ended, None if nobody says."""
+        """Send an operation; `then` gets the answer, None without one."""
         self.ask(Submit(operation), lambda answer, sent: then(answer))
 
     def ask(self, request: Request, then: Then, *, link: str = "") -> None:
-        """Ask a node: the owner of `link`, as some are told, or any.
+        """Send a request to any node, or with `link` often to its owner.
 
-        The stamp is read as the request leaves.
+        The stamp is read when the request is sent.
         """
         node = self._node_for(link)
         self._numbers += 1
@@ -226,7 +227,7 @@ class Actor:
         return self.rng.choice(up or nodes)
 
     def _look_after(self, life: int, number: int, node: str, node_life: int = -1) -> None:
-        """Notice that a node is another one than was asked: the connection is broken."""
+        """End a request whose node has stopped or restarted: the connection is broken."""
         if life != self.life or number not in self._pending:
             return
         now = self.arena.life_of(node)
@@ -236,12 +237,12 @@ class Actor:
             self.world.after(BREAKS_S, self._look_after, life, number, node, now)
 
     def reset(self) -> None:
-        """Lose all connections: nobody answers what has been asked so far."""
+        """Break all connections: requests sent so far get no answer."""
         for number in list(self._pending):
             self._step(self.life, self._answered, number, None)
 
     def arrived(self, life: int, number: int, said: Any) -> None:
-        """Take what a node says, now or when this actor goes on."""
+        """Take a node's answer, now or when this actor resumes."""
         self._step(life, self._answered, number, said)
 
     def _answered(self, number: int, said: Any) -> None:
@@ -251,10 +252,10 @@ class Actor:
 
 
 def is_settled(answer: Answer | None) -> bool:
-    """Say whether an answer tells what is: nothing has to be asked again."""
+    """Say whether an answer is final, so that no retry is needed."""
     return answer is not None and answer.status < 500 and not answer.unknown
 
 
 def result_of(reply: Reply | None) -> Any:
-    """Return the result of a call, None if nobody knows."""
+    """Return the result of a call, None if it failed or got no reply."""
     return None if reply is None or reply.status >= 300 else reply.result

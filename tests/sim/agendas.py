@@ -18,7 +18,7 @@ KINDS = ("crash", "crash", "pause", "cut", "move", "delude", "delude")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a run aims at."""
+    """Parameters of a run."""
 
     slots: int = 2
     documents: int = 3
@@ -80,7 +80,7 @@ class Strikes:
         self._bench.register.move(self._world.rng.randrange(self._shape.slots), self._span_s())
 
     def heal(self) -> None:
-        """Mend all nodes and links."""
+        """Repair all nodes and links."""
         bench = self._bench
         bench.hosts.network.cuts.clear()
         for name, host in bench.hosts.processes.items():
@@ -89,7 +89,7 @@ class Strikes:
 
 
 def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
-    """Return the outcome of a seed under a shape; the same for the same, always."""
+    """Run a seed under a shape; equal arguments give equal outcomes."""
     outcome = Outcome(seed)
     bench: RegisterBench | ReplicaBench
     if register:
@@ -137,7 +137,7 @@ def _write(bench: Bench, link: str) -> None:
 
 
 def _delete(bench: Bench, name: str) -> None:
-    """Let a client delete a document for certain."""
+    """Let a client delete a document, with retries."""
     bench.deleted.add(name)
     bench.certainly(Operation(verb="DELETE", link=f"/s/{name}", key="delete"))
 
@@ -152,7 +152,7 @@ def _missed(bench: Bench, name: str) -> list[str]:
     if last["beats"][: len(due)] != due:
         problems.append(f"TI1: {name} fired at {last['beats']}, and was due at {due}")
     if last["once"] != 1:
-        problems.append(f"TI1: {name} fired {last['once']} times what fires once")
+        problems.append(f"TI1: {name} fired a timer {last['once']} times, which fires once")
     for row in rows:
         beats = json.load(row.state)["beats"]
         if beats and row.updated_us < beats[-1]:
@@ -170,7 +170,7 @@ def _lost(bench: Bench, name: str) -> list[str]:
     settled = count - left  # Those of the last versions may be on their way.
     told = json.load(bench.versions(f"/ledger/{name}")[-1].state)["told"]
     if told != list(range(1, len(told) + 1)) or len(told) < settled:
-        problems.append(f"EF4: the ledger was told {told} of {count} by {name}")
+        problems.append(f"EF4: the ledger has {told} of {count} from {name}")
     for kind, every in ((RECORD, 1), (WEBHOOK, 3)):
         firsts = list(dict.fromkeys(each.number for each in _of(bench, name, kind)))
         said = [json.load(each.body) for each in _of(bench, name, kind)]

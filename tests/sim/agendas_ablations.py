@@ -1,4 +1,4 @@
-"""Rules of agendas taken away one at a time, from outside: the runs must notice each."""
+"""Removal of one rule of agendas at a time, from outside: the runs must notice each."""
 
 from contextlib import AbstractContextManager
 from itertools import count
@@ -27,7 +27,7 @@ def _of_its_name(timer: Timer, agenda: Agenda) -> bool:
 
 
 def _believed(self: KnownDocuments, rows: Any) -> None:
-    """Take the rows of a search for decided."""
+    """Treat the rows of a search as decided."""
     for row in rows:
         self.learn(row)
 
@@ -38,7 +38,7 @@ def _anew(link: str, effect: Effect) -> str:
 
 
 def _next_anyway(self: Delivering, known: Known) -> None:
-    """Take an effect of unknown outcome for delivered."""
+    """Treat an effect of unknown outcome as delivered."""
     effect = delivering._next(known)
     assert effect is not None
     self._over(known, effect)

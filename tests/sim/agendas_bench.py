@@ -1,4 +1,4 @@
-"""Where agendas are run: nodes, a register of documents with services, and receivers of effects."""
+"""Test bench of agendas: nodes, a register of documents with services, and effects' receivers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ PERIOD_S = 0.7
 
 
 class Beating(Service):
-    """Documents with timers, of which each version tells the ledger, a topic and a receiver."""
+    """Documents with timers; each version has effects for the ledger, a topic and a receiver."""
 
     path = "/s"
 
@@ -57,7 +57,7 @@ class Beating(Service):
 
 
 def tell(state: State, request: Request) -> State:
-    """Number a change, and have it told."""
+    """Number a change, and add its effects."""
     state["n"] += 1
     said, name = {"n": state["n"]}, request.link.rpartition("/")[2]
     request.after_commit(Change("PATCH", f"/ledger/{name}", said))
@@ -98,7 +98,7 @@ class AgendaRegister(SessionRegister):
         self.deluded = {}
 
     def survey(self, node: str) -> list[Row]:
-        """Find rows that are not decided, and never will be, besides."""
+        """Return also rows that are not decided, and never will be."""
         found = super().survey(node)
         return [_undecided(row) if self._is_odd() else row for row in found]
 
@@ -107,7 +107,7 @@ class AgendaRegister(SessionRegister):
 
 
 def _undecided(row: Row) -> Row:
-    """Return a next version of a document that tells the ledger what is not so."""
+    """Return an undecided next version of a document, with a false entry for the ledger."""
     effect = Effect((row.version + 1) * EFFECTS_MAX, "PATCH", f"/ledger{row.link[2:]}", b'{"n":0}')
     agenda = Agenda((), (effect,))
     packed = OperationIdentity("", 0, 0, 0, agenda=packed_agenda(agenda)).pack()
@@ -133,7 +133,7 @@ class Agent:
         self._bench = bench
         self.machine: Agendas
         self.counters: Counter[str] = Counter()
-        """Counts of the lives that have ended."""
+        """Counters of ended lives."""
         self._stash: list[AgendaEvent] = []
 
     def start(self) -> None:
@@ -209,7 +209,7 @@ class Agent:
         )
 
     def _post(self, token: int, link: str, said: Effect) -> None:
-        """Let a receiver have it, or not; let the answer come, or not."""
+        """Deliver an effect, or not; answer with success, or not."""
         bench = self._bench
         chance = bench.world.rng.random() / bench.trouble if bench.trouble else 1
         if chance > 0.15:
@@ -220,7 +220,7 @@ class Agent:
 
 
 class Bench:
-    """Nodes with agendas, and the receivers of effects, whatever holds the documents."""
+    """Nodes with agendas, and the receivers of effects, for any store of the documents."""
 
     trouble = 1.0
     """How often something goes wrong between a node and a receiver."""
@@ -238,7 +238,7 @@ class Bench:
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         raise NotImplementedError
 
     def survey(self, node: str) -> Sequence[Row]:
@@ -254,7 +254,7 @@ class Bench:
         raise NotImplementedError
 
     def certainly(self, *operations: Operation) -> None:
-        """Have a client repeat operations, under their keys, until each is done in its turn."""
+        """Let a client execute operations in order, each retried under its key until answered."""
         node = self.world.rng.choice(sorted(self.agents))
         self.ask(node, operations[0], 1.0, partial(self._again, operations))
 
@@ -264,16 +264,16 @@ class Bench:
             self.world.after(0.1, self.certainly, *left)
 
     def begin(self) -> None:
-        """Start the nodes, and all that goes wrong."""
+        """Start the nodes and the faults."""
         raise NotImplementedError
 
     def heal(self) -> None:
-        """Mend everything, for good."""
+        """End all faults."""
         raise NotImplementedError
 
 
 class RegisterBench(Bench):
-    """Documents in a register: quick, and with all that documents may answer."""
+    """Documents in a register: fast, and with every answer that documents may give."""
 
     def __init__(self, seed: int, slots: int, documents: int) -> None:
         super().__init__(seed, documents)

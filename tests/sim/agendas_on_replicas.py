@@ -1,4 +1,4 @@
-"""Where agendas are run beside real replicas, which hold their documents: slower."""
+"""Test bench of agendas beside real replicas, which hold their documents: slower."""
 
 from collections.abc import Callable, Sequence
 
@@ -48,7 +48,7 @@ class ReplicaBench(Bench):
         waiting = [told]
 
         def tell(answer: Answer) -> None:
-            """Tell it once: a node that is killed answers nothing."""
+            """Pass on one answer, if only that of the timeout: a killed node gives none."""
             if waiting:
                 waiting.pop()(answer)
 
@@ -75,7 +75,7 @@ class ReplicaBench(Bench):
 
 
 class _Decided(Invariants):
-    """The invariants of documents, which also keep all decided rows."""
+    """Invariants of documents that also keep all decided rows."""
 
     clocks_err_in_few = False
 

@@ -1,4 +1,4 @@
-"""Profiles that aim at one rule each: the faults that a missing rule shows itself under.
+"""Profiles that aim at one rule each: the faults that expose its absence.
 
 `ablations.py` names one for each rule that it takes away. The shapes that seeds choose are in
 `profiles.py`.
@@ -12,10 +12,10 @@ BASIC = Profile()
 """All kinds of faults, and three nodes."""
 
 CUTS = Profile(slots=1, links=2, kinds=("cut", "oneway", "isolate", "isolate", "pause"))
-"""Owners that go on without a majority: quorums, reads, refusals."""
+"""Owners that continue without a majority: quorums, reads, rejections."""
 
 CRASHES = Profile(slots=1, links=2, kinds=("crash", "crash", "storm", "flap"))
-"""Processes that restart: what the disk must have, and what memory may not be trusted with."""
+"""Processes that restart: what must be on disk, and not only in memory."""
 
 TAKEOVERS = Profile(slots=1, links=2, kinds=("crash", "isolate", "pause", "flap", "oneway"))
 """Owners that are replaced, and return: promises, logs that differ, retries."""
@@ -40,7 +40,7 @@ LOADS = Profile(
 """Messages that carry rows of several slots."""
 
 BUNDLES = replace(LOADS, slots=1, links=8, page_rows=256)
-"""Operations that come together for one slot, to owners that have to look their documents up."""
+"""Operations that arrive together for one slot, at owners that must look up their documents."""
 
 PARTS = Profile(
     slots=1, links=8, batchers=4, clients=2, page_rows=4, faults_s=5.0,
@@ -68,4 +68,4 @@ LEASES = Profile(
 """Owners that read by lease."""
 
 CLOCKS = Profile(slots=1, links=2, kinds=("clock", "clock", "slow"), beside=("crash", "isolate"))
-"""Wall clocks that are an hour wrong, and a fault beside."""
+"""Wall clocks that are an hour wrong, and a second fault at a time."""

@@ -1,4 +1,4 @@
-"""Clients that send atomic batches, on documents that others update one by one, and look back."""
+"""Clients that send atomic batches, on documents that others update singly, or read the past."""
 
 import json
 from typing import Any
@@ -39,7 +39,7 @@ class Batcher(Client):
         self._world.after(DEADLINE_S + 1.0, self._leave, ops, operation, process, process.life)
 
     def _batch(self) -> list[Op]:
-        """Return the parts of the next batch, which is in the history from now on."""
+        """Return the parts of the next batch, and add them to the history."""
         rng = self._world.rng
         key = partition_key(rng.choice(self._links))
         links = [link for link in self._links if partition_key(link) == key]
@@ -92,7 +92,7 @@ class Batcher(Client):
 
 
 class Repeater(Batcher):
-    """Each batch under a key: again while its fate is unknown, and sometimes though it is known."""
+    """Each batch under a key: repeated while its fate is unknown, and sometimes afterwards."""
 
     def _key(self, ops: list[Op]) -> str:
         self._first, self._left = ops, REPEATED_MAX
@@ -111,7 +111,7 @@ class Repeater(Batcher):
             super()._go_on(ops, operation, after_s)
 
     def _compare(self, again: list[Op]) -> None:
-        """Take what a repetition was told, which must be what was told before, for the batch."""
+        """Check that a repetition got the answer of the batch, or take its answer for the batch."""
         for op, told in zip(self._first, again, strict=True):
             if op.outcome != "ok":
                 op.outcome, op.version, op.end = "ok", told.version, told.end
@@ -120,7 +120,7 @@ class Repeater(Batcher):
 
 
 class LooksBack(Client):
-    """Reads all documents of a key as they were at one time, now and again later on."""
+    """Reads all documents of a key as of one time, and sometimes again later."""
 
     def _next(self) -> None:
         if self._world.now > self._until:
@@ -152,7 +152,7 @@ class LooksBack(Client):
 
 
 def instant_problems(instants: list[Instant], rows: list[Row]) -> list[str]:
-    """Return what was answered of an instant, and is not so any more. rows: all that is decided."""
+    """Return the answers about an instant that are wrong. rows: all that is decided."""
     found = []
     for told in instants:
         past = [row for row in rows if row.link == told.link and row.updated_us <= told.at_us]
@@ -160,13 +160,13 @@ def instant_problems(instants: list[Instant], rows: list[Row]) -> list[str]:
         version = None if newest is None or newest.deleted else newest.version
         if version != told.version:
             found.append(
-                f"{told.link} at {told.at_us} was said to be {told.version}, and is {version}"
+                f"{told.link} at {told.at_us} was answered as {told.version}, and is {version}"
             )
     return found
 
 
 def batch_problems(batches: list[list[Op]], rows: list[Row]) -> list[str]:
-    """Return which batches were carried out in part, or lie apart. rows: all that is decided."""
+    """Return the batches that were applied in part, or lie apart. rows: all that is decided."""
     made: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if not row.deleted and (log := json.loads(row.state).get("log")):
@@ -175,7 +175,7 @@ def batch_problems(batches: list[list[Op]], rows: list[Row]) -> list[str]:
     for ops in batches:
         parts = [made.get((op.link, op.uid), []) for op in ops if op.kind != "delete"]
         if len({len(part) for part in parts}) > 1:
-            found.append(f"batch {ops[0].uid} ({ops[0].outcome}) was carried out in part")
+            found.append(f"batch {ops[0].uid} ({ops[0].outcome}) was applied in part")
         numbers = sorted(row.n for part in parts for row in part)
         if numbers and numbers[-1] - numbers[0] >= len(ops):
             found.append(f"the rows of batch {ops[0].uid} lie apart: {numbers}")

@@ -1,7 +1,7 @@
-"""Runs at levels 1 and 2: everybody writes on every side of a cut, and all become equal again.
+"""Runs at levels 1 and 2: clients write on every side of a cut, and the replicas converge.
 
-What is promised there is not an order but that nothing acknowledged disappears: each update that
-was answered is what readers see, or came before it, or is the end of a branch that is kept.
+These levels promise no order, but that no acknowledged update disappears: each one is what
+readers see, or came before it, or is the end of a branch that is kept.
 """
 
 import json
@@ -43,14 +43,14 @@ class Shape:
     wrong_clock: bool = False
     """One node's clock is an hour ahead."""
     calm: bool = False
-    """Nothing is lost or late; nodes are drained and started again, one after the other."""
+    """No message is lost or late; nodes are drained and restarted, one after the other."""
     wipes: bool = False
-    """One disk is lost, after which only what was on two of them must still be there."""
+    """One disk is lost; after that only updates that were on two disks must remain."""
 
 
 @dataclass(slots=True)
 class Acked:
-    """An update that was answered: what its version came of, and on how many disks it was."""
+    """An acknowledged update: the lineage of its version, and on how many disks it was."""
 
     link: str
     uid: str
@@ -60,7 +60,7 @@ class Acked:
 
 @dataclass(slots=True)
 class Told:
-    """What clients were told."""
+    """Answers that clients got."""
 
     acked: list[Acked] = field(default_factory=list)
     seen: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Writer:
         if kind == "a":
             body = json.dumps({"append": uid}).encode()
             return Operation(verb="PATCH", link=link, body=body, media="handler", level=level)
-        # Only into an empty place, so that along a branch nothing ever leaves the list.
+        # Only if the document is absent, so that along a branch no entry ever leaves the list.
         only = Conditions(none_match="*")
         body = json.dumps({"log": [uid]}).encode()
         return Operation(
@@ -150,7 +150,7 @@ class Writer:
             self._world.after(0.005 + self._world.rng.random() * 0.05, self._next)
 
     def _read(self, process: Process, row: Row, before: dict[tuple[str, str], int]) -> None:
-        """Level 1 promises that the node which answers never goes back."""
+        """Check that a node never shows an older version than before, as level 1 promises."""
         where = (process.store_id, row.link)
         if row.version < before.get(where, -1):
             self._told.problems.append(f"{where}: v{row.version} after {before[where]}")
@@ -163,12 +163,12 @@ class Writer:
 
 
 def run(seed: int, shape: Shape) -> Outcome:
-    """Return the outcome of a seed; the same for the same, always."""
+    """Run a seed under a shape; equal arguments give equal outcomes."""
     outcome, world, told = Outcome(seed), World(seed), Told()
     config = ReplicaConfig(sending=SendingBounds(page_rows=shape.page_rows))
     cluster = Cluster(world, shape.size, factor=shape.factor, slots=2, config=config)
     for index, process in enumerate(cluster.processes.values()):
-        # Their service is one of this level from the next start on, which is now.
+        # The service takes this level at the next start, which follows.
         process.level = shape.level
         process.clock_ahead_us = HOUR_US if shape.wrong_clock and index == 0 else 0
         process.crash()
@@ -198,7 +198,7 @@ def run(seed: int, shape: Shape) -> Outcome:
 
 
 def _restart_in_turn(cluster: Cluster, turn: int) -> None:
-    """Drain a node, stop it when it has given all away, start it again; then the next."""
+    """Drain a node, stop it a little later, start it again; then the next."""
     if cluster.world.now > FAULTS_S - 3.0:
         return
     name = cluster.names[turn % len(cluster.names)]
@@ -209,7 +209,7 @@ def _restart_in_turn(cluster: Cluster, turn: int) -> None:
 
 
 def _wipe(cluster: Cluster) -> None:
-    """Lose a disk, and go on under the same name with an empty one."""
+    """Replace a node's disk by an empty one; the node keeps its name."""
     name = cluster.world.rng.choice(cluster.names)
     process = cluster.processes[name]
     configuration = process.disk.configuration
@@ -254,12 +254,12 @@ def _lost(acked: Acked, document: Branches) -> list[str]:
     if not holders:
         return [f"{acked.uid} in {acked.link} is lost"]
     if not any(acked.uid in _log(head.row) for head in holders):
-        return [f"{acked.uid} in {acked.link} is said to be known, and is not there"]
+        return [f"{acked.uid} in {acked.link} is in the lineage, and missing in the content"]
     return []
 
 
 def _repeated(process: Process, slot: int, link: str) -> list[str]:
-    """Return what a node has executed although a version of the same operation was there."""
+    """Return the operations that a node executed although it had their versions."""
     rows = process.disk.answer(Lines(slot, link, VERSIONS_MAX))
     problems = []
     first: dict[tuple[str, int, int], Row] = {}

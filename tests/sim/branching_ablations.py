@@ -1,4 +1,4 @@
-"""Rules of levels 1 and 2 taken away one at a time, from outside: the runs must notice each."""
+"""Removal of one rule of levels 1 and 2 at a time, from outside: the runs must notice each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def _same_hand(level: int, parents: Any, others: Any, disk: str, stamp: int) -> 
 
 
 def _cursor_first(self: Spreader, sender: str, message: Spread) -> None:
-    """Move the cursor on before what the page lacks has come."""
+    """Advance the cursor before the rows that the page lacks have arrived."""
     if message.after == self.cursors.get(message.disk, 0):
         self.core.outbox.store(SaveCursor(message.disk, self.core.configuration.id, message.n))
     _spread(self, sender, message)
@@ -49,11 +49,11 @@ def _all_peers_count(self: Downstreams, n: int, slot: int) -> int:
 
 
 def _close_nothing(self: Executor, inflight: Any) -> None:
-    """Take every echo of what was refused for something new."""
+    """Treat every echo of a rejected update as new."""
 
 
 def _none_applied(self: Executor, inflight: Any) -> bool:
-    """Take every echo of what was applied for something new."""
+    """Treat every echo of an applied update as new."""
     return False
 
 
@@ -77,7 +77,7 @@ RULES: dict[str, tuple[Any, str, Any]] = {
 
 @contextmanager
 def without(rule: str) -> Iterator[None]:
-    """Run what is inside without one rule."""
+    """Run the body without one rule."""
     where, name, instead = RULES[rule]
     target = patch(f"{where}.{name}", instead) if isinstance(where, str) else None
     with target or patch.object(where, name, instead):

@@ -1,9 +1,9 @@
-"""Two checks of one document's history that need no model, and an oracle that tries everything.
+"""Two checks of one document's history that need no model, and an oracle that tries all orders.
 
-By version order: trusts the numbers that the store gave and holds them against real time.
-By value zones: trusts nothing but that every write wrote something of its own (Gibbons and
-Korach, Testing Shared Memories, 1997). The oracle (Wing and Gong, 1993) tries all orders; it is
-what the two are tested against.
+By version order: trusts the store's version numbers, and compares them with real time.
+By value zones: trusts only that every write wrote a value of its own (Gibbons and Korach,
+Testing Shared Memories, 1997). The oracle (Wing and Gong, 1993) tries all orders; the two checks
+are tested against it.
 """
 
 import itertools

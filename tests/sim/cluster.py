@@ -1,4 +1,4 @@
-"""N processes, the links between them, and what membership makes each believe."""
+"""N processes, the links between them, and each one's view of which nodes are alive."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -68,7 +68,7 @@ class Cluster:
         world.after(0.1, self._gossip)
 
     def entry(self, name: str, *, votes: bool = True) -> MemberEntry:
-        """Return how a node is named in a configuration, with the disk that it has now."""
+        """Return a node's entry in a configuration, with its present disk."""
         port = 7000 + list(self.processes).index(name)
         return MemberEntry(name, self.processes[name].store_id, "host", port, votes=votes)
 
@@ -137,8 +137,8 @@ class Cluster:
         self.network.send(source, life, to, self.processes[to].life, said)
 
     def send_beside(self, source: str, life: int, to: str, message: Any) -> None:
-        """Send what companions say to each other, on the same links."""
-        # Records without a producer's numbers have no identity: doubled, they are there twice.
+        """Send a message from companion to companion, on the same links."""
+        # Records without a producer's numbers have no identity: doubled, they are appended twice.
         once = type(message) is Produce
         to_life = self.processes[to].life
         self.network.send(source, life, to, to_life, (None, message), once=once)
@@ -155,7 +155,7 @@ class Cluster:
             receiver.feed(Received(source, message, configuration))
 
     def _gossip(self) -> None:
-        """Let each view drift towards the truth, each entry in its own time."""
+        """Let each view approach the truth, each entry after a random time."""
         for name in self.names:
             view = self._views[name]
             before = frozenset(view)

@@ -45,7 +45,7 @@ AGAIN_S = 0.1
 
 
 class Node(Protocol):
-    """What the streams of a node share with the rest of it: `Process`, or `Host`."""
+    """The node that streams are part of: a `Process` or a `Host`."""
 
     name: str
     up: bool
@@ -67,7 +67,7 @@ class Documents(Protocol):
 
 
 class Streamer:
-    """One node's partitions: their disk outlives a life, the machine does not."""
+    """One node's partitions: the disk survives a restart, the machine does not."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Streamer:
         """Partition -> its copy on a disk that is older than what this node has promised."""
         self.alarms: list[str] = []
         self.counters: Counter[str] = Counter()
-        """What the lives that have ended counted."""
+        """Counters of ended lives."""
         self.partitions: Partitions
         self.after_step: Callable[[Streamer, StreamEvent, Sequence[Any]], None] = (
             lambda streamer, event, effects: None
@@ -139,7 +139,7 @@ class Streamer:
         self._syncing = None
 
     def resume(self) -> None:
-        """Go on, with all that has waited."""
+        """Resume, with all that was queued."""
         stash, self._stash = self._stash, []
         for event in stash:
             self.feed(event)
@@ -147,11 +147,11 @@ class Streamer:
     # What reaches the machine
 
     def linked(self, peer: str) -> None:
-        """A connection stands."""
+        """Feed that a connection is made."""
         self.feed(LinkMade(peer))
 
     def unlinked(self, peer: str) -> None:
-        """A connection broke."""
+        """Feed that a connection is lost."""
         self.feed(LinkLost(peer))
 
     def received(self, sender: str, message: Streaming) -> None:
@@ -160,7 +160,7 @@ class Streamer:
         self.feed(Received(sender, type(message)(*fields)))
 
     def noticed(self, row: Row) -> None:
-        """A document's version is decided here."""
+        """Feed a decided version of a document."""
         self.feed(Noticed(row))
 
     def request(
@@ -234,7 +234,7 @@ class Streamer:
             self.feed(Tick(wall_us))
         self._world.after(TICK_S, self._tick, life)
 
-    # Answers, none of which comes while the machine's list is performed
+    # Answers, none of which arrives while effects are performed
 
     def _look(self, life: int, token: int, query: PartitionQuery) -> None:
         if life == self.node.life:
@@ -287,13 +287,13 @@ class Streamer:
     # Disks that are lost, or are older than they should be; the node must be down
 
     def lose_disk(self) -> None:
-        """Put an empty disk in."""
+        """Replace the disk by an empty one."""
         assert not self.node.up
         self.disk, self.suspect = PartitionLedger(), {}
         self.disks += 1
 
     def put_back(self, older: PartitionLedger) -> None:
-        """Put in what the disk held some time ago; the node can tell that it is older."""
+        """Restore an earlier state of the disk; the node can detect that it is older."""
         assert not self.node.up
         self.disk = older.copy()
         found = self.disk.recovered(0).partitions

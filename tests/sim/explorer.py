@@ -1,20 +1,20 @@
-"""Every order of everything, within bounds: python -m tests.sim.explorer [--states N].
+"""Search of all orders of events, within bounds: python -m tests.sim.explorer [--states N].
 
-Three replicas of one slot, a few ballots, a few writes to two documents, a crash. What can happen
-next (a message arrives, a commit comes back, somebody prepares, gives up, crashes or is asked to
-write) is tried in every order, and messages may stay away for ever. States that were met before
-are not followed again. After each step the invariants hold, or the way there is printed.
+Three replicas of one slot, a few ballots, a few writes to two documents, a crash. The events (a
+message arrives, a commit returns, a replica prepares, gives up, crashes or gets a write) are tried
+in every order, and messages may be lost. States that were met before are not explored again. After
+each step the invariants are checked; the path to a violation is printed.
 
-That has no end in sight. Two narrower games are explored to theirs. `--ordered` has the messages of
-a link arrive in their order and commits come back at once, as they mostly do: two ballots and a
-write. `--late N` bounds how many messages are late or lost, and each of all may be one of them:
-three ballots and writes to two documents with N = 2, and a crash as well with N = 1.
+This search does not finish. Two narrower ones do. With `--ordered` the messages of a link arrive in
+order and commits return at once, as they mostly do: two ballots and a write. `--late N` bounds how
+many messages are late or lost, whichever these are: three ballots and writes to two documents with
+N = 2, and a crash as well with N = 1.
 
 Source: that few deviations from an ordinary schedule meet most faults is the delay bounding of
 Emmi, Qadeer and Rakamaric (2011).
 
-The replicas are those of a release. Time stands still; who tries to own the slot is a choice here
-and not a question of who is heard, so that rivals meet in every way.
+The replicas are the product's. Time does not advance. Any replica may prepare at any step, whether
+or not others are heard, so that rivals meet in every order.
 """
 
 import argparse
@@ -51,18 +51,18 @@ Choice = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of what may happen on one way."""
+    """Bounds on the events of one path."""
 
     ballots: int = 3
     writes: int = 2
     crashes: int = 1
     ordered: bool = False
-    """Links keep the order of what was sent, disks are at once."""
+    """Links keep the order of messages, and commits return at once."""
     late: int | None = None
-    """At most so many messages are late, and disks are at once. None: any number.
+    """Greatest number of late messages, where commits return at once. None: any number.
 
-    What is on time arrives in the order in which it was sent, before anything else happens; what
-    is late arrives at any time after that, or never.
+    Messages on time arrive in the order of sending, before any other event; late ones arrive at
+    any time after that, or never.
     """
 
     batched: bool = False
@@ -70,13 +70,13 @@ class Bounds:
 
     @property
     def disks_are_at_once(self) -> bool:
-        """Say whether a commit comes back before anything else happens."""
+        """Say whether a commit returns before any other event."""
         return self.ordered or self.late is not None
 
 
 @dataclass(slots=True)
 class Found:
-    """What an exploration met."""
+    """Result of an exploration."""
 
     states: int = 0
     steps: int = 0
@@ -111,7 +111,7 @@ class Node:
 
 
 class World:
-    """Three nodes at one point of one way."""
+    """Three nodes at one point of one path."""
 
     def __init__(self, bounds: Bounds) -> None:
         members = tuple(MemberEntry(name, f"{name}.0", "host", 7000) for name in NAMES)
@@ -122,7 +122,7 @@ class World:
         self.flying: list[tuple[str, str, Any, str]] = []
         """(from, to, message, its text)."""
         self.late: list[tuple[str, str, Any, str]] = []
-        """Those that arrive when it pleases them."""
+        """Messages that arrive at any time, or never."""
         self.ballots = self.writes = self.crashes = self.delays = 0
         self.invariants = Invariants()
         for node in self.nodes.values():
@@ -151,10 +151,10 @@ class World:
                         events.append(QueriesAnswered([(token, node.disk.answer(query))]))
             if not events and node.replica.wants_turn:
                 events.append(TurnEnded())
-        self.invariants.after_step(node)  # type: ignore[arg-type]  # As far as it looks at it.
+        self.invariants.after_step(node)  # type: ignore[arg-type]  # It has all that is checked.
 
     def _fly(self, source: str, to: str, message: Any) -> None:
-        """Send; the same message twice on its way is as good as once."""
+        """Send a message, unless an equal one is on its way."""
         text = repr(message)
         if all((source, to, text) != (s, t, x) for s, t, _, x in self.flying):
             self.flying.append((source, to, message, text))
@@ -182,7 +182,7 @@ class World:
             links.add((source, to))
 
     def _deeds(self) -> Iterator[Choice]:
-        """Yield what nodes and their disks may do."""
+        """Yield the events of nodes and their disks."""
         for node in self.nodes.values():
             if node.commits:
                 yield ("committed", node.name)
@@ -199,7 +199,7 @@ class World:
                 yield ("crashes", node.name)
 
     def do(self, choice: Choice) -> None:
-        """Let it happen."""
+        """Apply a choice."""
         kind, what = choice
         if kind == "is late":
             self.delays += 1
@@ -236,7 +236,7 @@ class World:
             self._link(node)
 
     def fingerprint(self) -> bytes:
-        """Return what tells two states apart, their decided rows included."""
+        """Return a digest of the state, decided rows included."""
         parts: list[Any] = [self.ballots, self.writes, self.crashes, self.delays]
         flying = [(source, to, text) for source, to, _, text in self.flying]
         parts.append(flying if self.bounds.late is not None else sorted(flying))
@@ -266,9 +266,9 @@ class World:
 def explore(
     bounds: Any, states_max: int, seconds_max: float = 1e9, *, begin: Callable[[Any], Any] = World
 ) -> Found:
-    """Follow every way, any of those that are open next; stop at a violation or a bound.
+    """Explore every path, the open ones in any order; stop at a violation or a bound.
 
-    begin: makes the world at the beginning of all ways, within the bounds.
+    begin: makes the world at the start of all paths, within the bounds.
     """
     found, seen, rng = Found(), set(), Random(0)
     ways: list[tuple[Choice, ...]] = [()]
@@ -277,7 +277,7 @@ def explore(
         if found.states >= states_max or time.monotonic() > until:
             return found
         if bounds.late is None or begin is not World:
-            # Not the last: bounds that cut an exploration short must not leave it in one corner.
+            # Not the last: a search that is cut short must not have stayed in one region.
             index = rng.randrange(len(ways))
             ways[index], ways[-1] = ways[-1], ways[index]
         way = ways.pop()
@@ -306,7 +306,7 @@ def explore(
 
 
 def main() -> int:
-    """Explore from the command line; print what was met."""
+    """Explore from the command line; print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.explorer", description=__doc__)
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=600.0)

@@ -1,6 +1,6 @@
-"""Rules of groups taken away one at a time; see `sessions_ablations.py`.
+"""Removal of one rule of groups at a time; see `sessions_ablations.py`.
 
-Where two rules stand behind each other, the second line is taken away with the first.
+Where a second check covers the same rule, both are removed.
 """
 
 from collections.abc import Callable, Iterable
@@ -67,7 +67,7 @@ _after: Callable[..., Any] = offsets._after
 
 
 def _the_rest(self: Coordinating, known: Any) -> None:
-    """Let members of before this term have a part of their session only."""
+    """Grant members of earlier terms only a part of their session."""
     _changed(self, known)
     for member, heard in self._governed[known.link].heard.items():
         key, is_new = (known.link, member), heard.number < 0 and known.tag[0] < known.epoch
@@ -77,8 +77,8 @@ def _the_rest(self: Coordinating, known: Any) -> None:
             self._deadlines._known[key].span_s = deadline.span_s
 
 
-def _released_by_anybody(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
-    """Take absence for a release, though the partition is still to be the member's."""
+def _released_though_to_stay(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
+    """Treat absence as a release, although the partition stays the member's."""
     for partition, tenure in self.group.tenure.items():
         heard = self.heard[tenure.member]
         is_absent = heard.owned is not None and partition not in heard.owned
@@ -87,7 +87,7 @@ def _released_by_anybody(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
 
 
 def _released_at_any_time(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
-    """Take absence for a release, whatever the member knew."""
+    """Treat absence as a release, in a pulse of any generation."""
     for partition, member in self.index.moving:
         heard = self.heard[member]
         if heard.owned is not None and partition not in heard.owned:
@@ -95,7 +95,7 @@ def _released_at_any_time(self: CoordinatedGroup) -> Iterable[tuple[str, str]]:
 
 
 def _leads_at_once(self: GroupMember, sent: Any, reply: Changed) -> list[Any]:
-    """Lead what is assigned, without a claim."""
+    """Lead assigned partitions without a claim."""
     told = _told(self, sent, reply)
     assert self.induced is not None
     for partition, token in reply.assigned.items():
@@ -109,7 +109,7 @@ _answered: Callable[..., list[Any]] = GroupMember._answered
 
 
 def _stamped(self: GroupMember, number: int, reply: Any, stamp: float, now: float) -> list[Any]:
-    """Remember the stamp, and take assignments of any generation for new."""
+    """Remember the stamp, and treat assignments of any generation as new."""
     self.stamps = {number: stamp}  # type: ignore[attr-defined]
     if isinstance(reply, Changed):
         reply = reply._replace(generation=max(reply.generation, self._me.generation))
@@ -117,7 +117,7 @@ def _stamped(self: GroupMember, number: int, reply: Any, stamp: float, now: floa
 
 
 def _fenced_and_gone(self: Coordinating, governed: CoordinatedGroup) -> None:
-    """Free at once what a member had that was too slow."""
+    """Free the partitions of a fenced member at once."""
     _fence(self, governed)
     governed.changes.gone.update(
         member for member, heard in governed.heard.items() if heard.is_fenced
@@ -125,17 +125,17 @@ def _fenced_and_gone(self: Coordinating, governed: CoordinatedGroup) -> None:
 
 
 def _believes_on(self: GroupMember, why: str) -> list[Any]:
-    """Keep what is believed, though fenced."""
+    """Keep all beliefs although fenced."""
     return []
 
 
 def _unfenced(state: Any, said: Any) -> Any:
-    """Take claims and commits of any token."""
+    """Accept claims and commits with any token."""
     return state | said
 
 
 def _unclaimed(state: Any, said: Any) -> Any:
-    """Take commits of a token that has claimed nothing."""
+    """Accept commits with a token that has claimed nothing."""
     return state | said if said["token"] > state["token"] else _after(state, said)
 
 
@@ -189,7 +189,7 @@ GROUP_RULES = {
     "tenure-with-the-target": Ablation("G3", ((reconciling, "PASSES", {"": always}),), ROLES),
     "released-though-to-stay": Ablation(
         "G3",
-        ((CoordinatedGroup, "released", _released_by_anybody),),
+        ((CoordinatedGroup, "released", _released_though_to_stay),),
         GHOSTS,
     ),
     "released-in-an-old-pulse": Ablation(

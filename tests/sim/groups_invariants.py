@@ -1,4 +1,4 @@
-"""What must hold of groups: their decided rows, their members' sessions, and their offsets."""
+"""Invariants of groups: their decided rows, their members' sessions, and their offsets."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from tests.sim.clocks import RATE_ERROR
 from tests.sim.invariants import Violation
 
 LOOK_S = 0.01
-"""Between two looks at whether somebody leads."""
+"""Interval of the checks that each partition has a leader."""
 TAKE_OVER_S = 2.0
 
 
 class GroupInvariants:
-    """Watches groups, and what their members are told."""
+    """Checks groups, and the answers to their members."""
 
     def __init__(self, world: World, checked: Counter[str]) -> None:
         self.checked = checked
@@ -24,11 +24,11 @@ class GroupInvariants:
         """Link -> the group as it is decided, None once it is deleted."""
         self._world = world
         self._tokens: dict[tuple[str, str], int] = {}
-        """(group, partition) -> the greatest token of any tenure that there was."""
+        """(group, partition) -> the greatest token of any tenure so far."""
         self._holders: dict[str, list[str]] = {}
-        """Partition -> all that have had it, in order."""
+        """Partition -> its holders so far, in order."""
         self._proven: dict[str, float] = {}
-        """Member -> until when it must not be removed, by what it was told."""
+        """Member -> until when it must not be removed, by its confirmed pulses."""
         self._removed: dict[str, float] = {}
         self._leaving: set[str] = set()
         self._committed: dict[str, dict[int, int]] = {}
@@ -50,7 +50,7 @@ class GroupInvariants:
             return
         self.checked["SI2 groups"] += 1
         for member in now.members:
-            self._removed.pop(member, None)  # It may have asked again to be let in.
+            self._removed.pop(member, None)  # It may have joined again.
         if was is not None and now.generation < was.generation:
             raise Violation(f"SI2: {row.link} goes back to generation {now.generation}")
         self._generations.setdefault(row.link, []).append((self._world.now, now.generation))
@@ -76,19 +76,19 @@ class GroupInvariants:
         instance = was.members[member].instance
         heirs = [each for each in now.members.values() if each.instance == instance]
         if not (now.is_exclusive or not instance or not heirs):
-            return  # It has another one in its place, and both may lead.
+            return  # Another member has replaced it, and both may lead.
         self.checked["members removed"] += 1
         self._removed[member] = self._world.now
         self._check_session(member)
 
     def pulsed(self, member: str, session_s: float, sent: Sent) -> None:
-        """SI5: no member is removed before a whole session after what it was told of last."""
+        """SI5: no member is removed within one session after its last confirmed pulse."""
         until = sent.at + session_s / (1.0 + RATE_ERROR)
         self._proven[member] = max(until, self._proven.get(member, 0.0))
         self._check_session(member)
 
     def leaves(self, member: str) -> None:
-        """A member has dropped everything, and says that it is gone."""
+        """Note that a member has dropped everything, and leaves."""
         self._leaving.add(member)
 
     def _check_session(self, member: str) -> None:
@@ -100,18 +100,18 @@ class GroupInvariants:
     # Offsets
 
     def committed(self, link: str, token: int, offset: int) -> None:
-        """A commit was answered as done."""
+        """Note an acknowledged commit."""
         told = self._committed.setdefault(link, {})
         told[token] = max(offset, told.get(token, -1))
         self._check_offsets(link)
 
     def claimed(self, link: str, token: int, offset: int) -> None:
-        """A claim was answered: the tenure begins at this offset."""
+        """Note an acknowledged claim: the tenure begins at this offset."""
         self._claimed.setdefault(link, {}).setdefault(token, offset)
         self._check_offsets(link)
 
     def _check_offsets(self, link: str) -> None:
-        """SI6: a tenure begins behind all that was committed under earlier ones."""
+        """SI6: a tenure does not begin before an offset committed under an earlier one."""
         for token, offset in self._claimed.get(link, {}).items():
             for earlier, committed in self._committed.get(link, {}).items():
                 self.checked["SI6"] += 1
@@ -122,34 +122,34 @@ class GroupInvariants:
                     )
 
     def granted(self, group: str, generation: int, asked_at: float) -> None:
-        """SI11: a commit is granted in no generation that was over when it was asked for."""
+        """SI11: no commit is granted in a generation that was over when it was requested."""
         self.checked["SI11"] += 1
         before = [each for at, each in self._generations.get(group, ()) if at <= asked_at]
         if before and before[-1] > generation:
             raise Violation(f"SI11: {group} grants {generation}, and is in {before[-1]}")
 
-    # Never nobody
+    # No gaps between leaders
 
     def excuse(self, seconds: float) -> None:
-        """Something happened after which nobody may lead for so long."""
+        """Allow gaps for this time, after a fault."""
         self._excused_until = max(self._excused_until, self._world.now + seconds)
 
     def calm(self, seconds: float) -> None:
-        """Nothing goes wrong any more, and nothing lasts: so soon somebody leads, whatever was."""
+        """Allow gaps for this time at most: all faults have ended."""
         self._excused_until = min(self._excused_until, self._world.now + seconds)
 
     def watch_gaps(self, led: Callable[[], set[str]]) -> None:
-        """SI3: look again and again whether somebody leads what was led before."""
+        """SI3: check again and again that each partition that was led still is."""
         now_led = led()
         self._led |= now_led
         gaps = self._led - now_led
         if self._world.now > self._excused_until:
             self.checked["SI3"] += len(self._led)
             if gaps:
-                raise Violation(f"SI3: nobody leads {sorted(gaps)}")
+                raise Violation(f"SI3: no member leads {sorted(gaps)}")
         self._world.after(LOOK_S, self.watch_gaps, led)
 
 
 def gap_s(session_s: float) -> float:
-    """Return for how long nobody may lead after a crash; doubled by another coordinator."""
+    """Return the longest gap after a crash; another coordinator doubles it."""
     return 2 * (session_s / (1.0 - RATE_ERROR) + TAKE_OVER_S + 0.5)

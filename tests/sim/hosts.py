@@ -1,6 +1,6 @@
-"""Nodes without a document machine: hearts that beat, links, and the streams of each.
+"""Nodes without a document machine: heartbeats, links, and a companion of each.
 
-They look like `process.Process` and `cluster.Cluster` to a nemesis, which strikes both alike.
+A nemesis uses them like `process.Process` and `cluster.Cluster`.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ NEVER = float("-inf")
 
 
 class Host:
-    """A node: up, paused, slow or full, and nothing else of its own."""
+    """A node that is up, paused, slow or full, and has no other state of its own."""
 
     is_founded = True
 
@@ -53,11 +53,11 @@ class Host:
         self.companion.crash()
 
     def pause(self) -> None:
-        """Stand still; what arrives waits."""
+        """Pause; messages queue."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on, with all that has waited."""
+        """Resume, with all that was queued."""
         self.paused = False
         self.resumed_at = self.world.now
         self.resumed(self)
@@ -74,7 +74,7 @@ class Hosts:
         self.spares: list[str] = []
         self.network = Network(world, self._deliver)
         self.links: set[tuple[str, str]] = set()
-        """(here, there): a connection stands, as `here` sees it."""
+        """(here, there): connected, as `here` sees it."""
         self.heard_at: dict[tuple[str, str], float] = {}
         self._stashed: set[tuple[str, str]] = set()
         for host in self.processes.values():
@@ -119,7 +119,7 @@ class Hosts:
         return heard and (here, there) in self.links
 
     def reaches(self, here: str, there: str) -> bool:
-        """Say whether a question and its answer would go through now."""
+        """Say whether a request and its answer would arrive now."""
         cut = {(here, there), (there, here)} & self.network.cuts
         host = self.processes[there]
         return host.up and not host.paused and not cut
@@ -129,8 +129,8 @@ class Hosts:
         return [other for other in self.names if other != name]
 
     def send(self, source: str, life: int, to: str, message: Any) -> None:
-        """Send to whatever life of a node there is now."""
-        # Records without a producer's numbers have no identity: doubled, they are there twice.
+        """Send to the present life of a node."""
+        # Records without a producer's numbers have no identity: doubled, they are appended twice.
         once = type(message) is Produce
         self.network.send(source, life, to, self.processes[to].life, message, once=once)
 

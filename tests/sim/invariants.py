@@ -1,4 +1,4 @@
-"""What must hold after every single step, of all nodes together."""
+"""Invariants that hold after every single step, over all nodes."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ class Violation(AssertionError):
 
 
 class Invariants:
-    """Watches the steps of all processes."""
+    """Checks the steps of all processes."""
 
     clocks_err_in_few = True
     """Whether the wall clocks of most nodes are right."""
@@ -41,10 +41,10 @@ class Invariants:
         self._leaders: dict[int, str] = {}
         self._used: dict[str, int] = {}
         self._within: set[tuple[int, Ballot, int]] = set()
-        """(Slot, ballot, n) of rows whose batch goes on behind them."""
+        """(Slot, ballot, n) of rows that are not the last of their batch."""
 
     def after_step(self, process: Process) -> None:
-        """Check what the step may have changed."""
+        """Check all that a step may have changed."""
         self._check_register(process)
         self._check_past(process)
         core = process.replica.core
@@ -78,7 +78,7 @@ class Invariants:
                 raise Violation(f"{leader} and {process.name} lead generation {voter.generation}")
 
     def _check_past(self, process: Process) -> None:
-        """I14: nothing is taken for past that is not, while fewer than a majority's clocks err."""
+        """I14: a node's `past_us` is past while fewer than a majority's clocks are wrong."""
         core = process.replica.core
         ahead_us = core.past_us() - EPOCH_US - int(core.now * 1e6)
         if self.clocks_err_in_few and ahead_us > 1_000_000:
@@ -114,7 +114,7 @@ class Invariants:
     def _check_whole(self, process: Process, log: SlotLog) -> None:
         """I13: a log ends between two batches, in memory and on disk, as do `decided` and `kept`.
 
-        One that is being copied is no evidence, and is read by nobody.
+        A log that is being copied is no evidence, and serves no reads.
         """
         if not self._within:
             return
@@ -151,10 +151,10 @@ class Invariants:
             if held is None and row.n <= log.kept:
                 if row.version <= newest[row.link] - max(1, process.versions):
                     self.checked["SL9" if process.versions else "SL7"] += 1
-                    continue  # Let go of, since newer versions are decided: as many as stay.
+                    continue  # Trimmed, since enough newer versions are decided.
                 if row.version <= min(log.floor, dead.get(row.link, -1)):
                     self.checked["D3"] += 1
-                    continue  # A tombstone that the floor stands for, or a version before it.
+                    continue  # A tombstone that the floor replaces, or a version before it.
             if held is None or held != row:
                 raise Violation(
                     f"I5: {process.name} opened slot {log.slot} under {log.term.ballot}"
@@ -199,7 +199,7 @@ class Invariants:
             raise Violation(f"I9: an operation twice in slot {row.slot}")
         operations.add(identity)
         before = self._versions.get(row.link, -1)
-        # Behind a tombstone that was let go of, numbers go on from the floor of the slot.
+        # After a tombstone that was trimmed, versions continue from the floor of the slot.
         floor = (
             self._tombstones.get(row.slot, -1)
             if before in (-1, self._dead.get(row.link))
