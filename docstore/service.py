@@ -270,11 +270,11 @@ class Service:
         """Allow a deletion by returning, or raise Refused. Not called when a document expires."""
 
     def on_timer(self, state: Any, timer: Timer, request: Request) -> Any:
-        """Return the state after a timer was due. If it raises, the timer is fired again later.
+        """Return the state after a timer was due. After an exception it is called again later.
 
-        Each due time of a timer takes effect once, in the order of their times. `timer.due_us` may
-        be past for long, after an outage. A timer that fires once is over; a periodic timer has its
-        next time already.
+        Each due time takes effect once, and due times take effect in their order. After an outage
+        `timer.due_us` may be long ago. In `state` a timer that fires once is gone, and a periodic
+        timer has its next due time.
         """
         return UNCHANGED
 

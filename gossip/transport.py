@@ -216,7 +216,7 @@ class Transport:
         peer = writer.get_extra_info("peername")
         host = str(peer[0]) if peer else ""
         hosts = list(self._served.values())
-        if self._is_stopped:  # It was accepted before, and comes up only now.
+        if self._is_stopped:  # The stream was accepted before the stop.
             writer.close()
             return
         if not self._permits(host):

@@ -64,7 +64,7 @@ class KnownDocuments:
     """The documents of this node that have an agenda."""
 
     def __init__(self, core: Core, changed: Callable[[Known], None]) -> None:
-        """changed: called with each document whose agenda is new or another one."""
+        """changed: called with each document whose agenda is new or has changed."""
         self._core = core
         self._changed = changed
         self._of: dict[str, Known] = {}
@@ -83,7 +83,7 @@ class KnownDocuments:
         return iter(self._of.values())
 
     def at(self, link: str, epoch: int) -> Known | None:
-        """Return a document if it is known under the term of this epoch, which is still open."""
+        """Return a document if it is known under this epoch, and the epoch's term is still open."""
         known = self._of.get(link)
         if known is None or known.epoch != epoch or self._core.view.own_epoch(link) != epoch:
             return None
@@ -109,7 +109,7 @@ class KnownDocuments:
         self._changed(known)
 
     def forget(self, known: Known) -> None:
-        """Drop a document, which does not exist any more or is not this node's."""
+        """Drop a document that no longer exists, or that this node no longer owns."""
         self._of.pop(known.link, None)
 
     def surveyed(self, token: int, rows: Sequence[Row]) -> None:

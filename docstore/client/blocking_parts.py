@@ -51,7 +51,7 @@ class Lease(Held[AsyncLease]):
         self._portal.run(self.twin.adopt())
 
     def release(self) -> None:
-        """Stop holding it, and end it at the owner: attached documents are removed at once."""
+        """End the lease, here and at its owner, which removes attached documents at once."""
         self._portal.run(self.twin.release())
 
 

@@ -102,7 +102,7 @@ class Lease:
         self._proof = self._keeper.hold(self, stamp)
 
     async def release(self) -> None:
-        """Stop holding it, and end it at the owner: attached documents are removed at once."""
+        """End the lease, here and at its owner, which removes attached documents at once."""
         self._keeper.let_go(self)
         with suppress(ClientError, TimeoutError):  # Without an answer the lease expires.
             async with asyncio.timeout(LEAVE_S):

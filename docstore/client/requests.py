@@ -378,7 +378,7 @@ def _check_link(path: str) -> None:
 
 
 def _problem(content: bytes, *, is_read: bool) -> dict[str, Any]:
-    """Return the problem of a rejection; a rejected read has changed nothing."""
+    """Return the problem in an error's body; that of a read has the outcome `not_applied`."""
     outcome = {"outcome": "not_applied"} if is_read else {}
     try:
         value = orjson.loads(content)

@@ -230,7 +230,10 @@ class Closed:
         self._oldest: dict[Origin, int] = {}
 
     def note(self, origin: Origin, seq: int, attempt: int, oldest: int) -> None:
-        """Remember that this attempt and all earlier attempts of the operation are refused."""
+        """Remember that this attempt of an operation, and all earlier ones, must not be applied.
+
+        oldest: the entry node has final answers for all its operations before this seq.
+        """
         known = self._of.setdefault(origin, OrderedDict())
         known[seq] = max(attempt, known.get(seq, 0))
         if oldest > self._oldest.get(origin, 0):

@@ -203,7 +203,7 @@ class GroupView(MembersView):
     def __init__(
         self, core: Core, register: Register, owners: OwnersView, clock: Callable[[], float]
     ) -> None:
-        """clock: the clock of `now` in the steps of the node's machines."""
+        """clock: returns the same time as `now` in the steps of the node's machines."""
         super().__init__(core, register)
         self._owners = owners
         self._clock = clock
@@ -300,7 +300,7 @@ class ReplicaView:
     """The shells' view of a replica: logs, clock, and views of members, owners, replication."""
 
     def __init__(self, replica: Replica, clock: Callable[[], float]) -> None:
-        """clock: the clock of `now` in the steps of the node's machines."""
+        """clock: returns the same time as `now` in the steps of the node's machines."""
         self._replica = replica
         self._core = core = replica.core
         self._measures = replica.measures

@@ -187,7 +187,7 @@ class UserAuthority(Authority):
         raise refusal(method, path)
 
     def usable(self, methods: str) -> str:
-        """Return the methods that are not refused to the caller whatever the body says."""
+        """Return the methods that the caller may use, at least with some bodies."""
         return ", ".join(
             each for each in methods.split(", ") if each in READS or self._may_use(each)
         )

@@ -1,9 +1,9 @@
-"""A campaign and its lease: the order in which they are asked, and why the answer is right.
+"""A campaign and its lease: the order of the requests to both, and why the answer is right.
 
 A lease that shares the partition key of the election (`paths.partition_key`) lies in its slot. Then
 the owner checks the lease in the step that changes the queue (rule A4, `_together`): one row, and
-no candidate enters after the end of its lease. Where the lease does not list the election yet, it
-is asked to, and the campaign is repeated.
+no candidate enters after the end of its lease. If the lease does not list the election yet, the
+node asks it to do so, and repeats the campaign.
 
 The rest is about leases in other slots. Normally the node asks the lease first (`attaching.py`).
 When the lease has listed the election, the node puts the candidate into the queue. A client that
@@ -54,7 +54,7 @@ UNDECIDED = undecided("the lease of the candidate could not be reached: retry")
 
 
 class Campaigns:
-    """Attaches campaigns to their leases and puts them into their queues."""
+    """Attaches each campaign to its lease, and puts its candidate into the queue."""
 
     def __init__(self, backend: Backend) -> None:
         self.attached = Attached(clock)

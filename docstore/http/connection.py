@@ -91,7 +91,8 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel a request that waits for news, or whose task has not run yet."""
         self._has_ended = True
-        # aiohttp's task, once woken, would build a request without the means that it has lost here.
+        # `super()` clears what aiohttp's task needs to build a request: a task that is woken but
+        # has not run yet would fail.
         is_woken = self._waiter is not None and self._waiter.done()
         if (self.waits or is_woken) and self._task_handler is not None:
             self._task_handler.cancel()

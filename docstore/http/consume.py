@@ -308,7 +308,7 @@ async def _rendered(found: Records, asked: _ConsumeRequest) -> tuple[list[bytes]
             await asyncio.sleep(0)
         begin = len(lines)
         lines += map(orjson.dumps, _shown(raw, found.offset, until))
-        if header_of(raw).flags & (CODEC | KAFKA):  # It may be many times as large as stored.
+        if header_of(raw).flags & (CODEC | KAFKA):  # JSON may be many times as large.
             expanded += sum(map(len, lines[begin:]))
     return lines, max(found.offset, until)
 

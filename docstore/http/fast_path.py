@@ -279,7 +279,7 @@ class FastPath:
                 request.authority = self._authority(request)
                 request.authority.insist(request.method, request.link)
             body = request.payload.read_nowait()
-            if not isinstance(request, FastRecords):  # Their limit is above that of plain requests.
+            if not isinstance(request, FastRecords):  # Records have a limit of their own.
                 body = bodies.fitting(request, body, self._body_bytes_max)
             outcome = request.submit(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is answered

@@ -34,7 +34,7 @@ class Move(NamedTuple):
     incarnation: str
 
     def page(self) -> dict[str, Any]:
-        """Return the entry of an answer."""
+        """Return the move as an entry of the answer."""
         topic, _, number = self.partition.rpartition("/")
         return {
             "topic": topic, "partition": int(number), "before": self.before, "offset": self.after,
@@ -55,7 +55,7 @@ class Reset(NamedTuple):
     is_dry: bool
 
     def concerns(self, partition: str) -> bool:
-        """Say whether it resets a partition, `<topic>/<number>`."""
+        """Say whether the request resets a partition, `<topic>/<number>`."""
         topic, _, number = partition.rpartition("/")
         return self.topic in ("", topic) and self.partition in (NOTHING, int(number))
 

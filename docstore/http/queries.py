@@ -226,7 +226,10 @@ class QueryPages:
 
 
 def _search(asked: QueryRequest, deadline: float) -> tuple[dict[str, Any], int, float, int]:
-    """Return a page's search, the rows to find, the seconds left, and how it is explained."""
+    """Return the search for a page, the rows to find, the seconds left, and `explains`.
+
+    explains: see `FindDocuments` in `wire/requests.py`.
+    """
     limit = asked.limit if asked.left is None else min(asked.limit, asked.left)
     left_s = deadline - asyncio.get_running_loop().time()
     return {**asked.wanted, "orderBy": asked.order_by}, limit + 1, left_s, 1 + asked.explain

@@ -83,7 +83,7 @@ class QueryRequest:
         }  # fmt: skip
 
     def at(self, cut: str, counted: int | None) -> "QueryRequest":
-        """Return the query at a fixed cut, with the number of its documents."""
+        """Return the query with its cut, and the number of documents found (None: not counted)."""
         return replace(self, as_of=cut, counted=counted)
 
     def behind(self, after: Place, shown: int) -> "QueryRequest | None":

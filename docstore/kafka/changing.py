@@ -23,7 +23,7 @@ class Refused(Picklable, Exception):
 
 
 def refused(error: Exception) -> Refused:
-    """Return the refusal for an error of a change; raise errors that are none."""
+    """Return the refusal for an error of a change; raise errors that are not refusals."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, ConfigRefused):
@@ -36,7 +36,7 @@ def refused(error: Exception) -> Refused:
 
 
 def insist(call: Call, method: str, link: str) -> None:
-    """Raise Refused unless the user may do what HTTP has at a link."""
+    """Raise Refused unless the user may use this method of HTTP at the link."""
     if not call.may(method, link):
         raise Refused(ErrorCode.topic_authorization_failed, f"no grant for {method} at {link}")
 
@@ -51,7 +51,7 @@ async def change(
     invalid: ErrorCode = ErrorCode.invalid_request,
     **more: Any,
 ) -> Answer:
-    """Change the document of a topic; return the answer of a success.
+    """Change the document of a topic; return the answer if it is a success.
 
     invalid: code of a change that the topic does not accept. Raises Refused.
     """

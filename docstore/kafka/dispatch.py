@@ -63,7 +63,7 @@ class Call:
     more: asyncio.Event
 
     def may(self, method: str, path: str) -> bool:
-        """Say whether the user may do what HTTP has at a path; note a refusal for the audit."""
+        """Say whether the user may use this method of HTTP at a path; audit a refusal."""
         is_allowed = self.authority.may(method, path)
         if not is_allowed:
             AUDIT.note_refusal(
@@ -81,7 +81,7 @@ class Call:
 
 
 class Api(NamedTuple):
-    """The versions of a key, and its handler."""
+    """A request type of Kafka (its API key), the versions that are served, and its handler."""
 
     key: int
     least: int
@@ -90,7 +90,7 @@ class Api(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """An answer that is written once its outcome is there."""
+    """An answer that is written once its outcome is known."""
 
     outcome: "asyncio.Future[Any]"
     write: Callable[[Any], Pieces]

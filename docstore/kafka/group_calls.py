@@ -41,7 +41,7 @@ MAKING = ("join", "commit")
 
 
 class Told(NamedTuple):
-    """The answer of a coordinator. code: that of the answer, "" for success. error: Kafka's."""
+    """The answer of a coordinator. code: docstore's, "" for success. error: Kafka's."""
 
     error: ErrorCode
     code: str = ""

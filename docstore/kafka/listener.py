@@ -133,7 +133,7 @@ class KafkaListener:
         """Count a connection; return its login, None if it is refused."""
         self._open[connection] = None
         why_not = ""
-        if connection.is_encrypted:  # The entrance admitted it before its handshake.
+        if connection.is_encrypted:  # `_entrance` admitted it before its handshake.
             self._admission.count(connection.address)
         else:
             why_not = self._admission.enter(connection.address)

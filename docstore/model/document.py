@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Return the bytes that bound a page of rows: the state, and a large operation.
+        """Return the bytes of a row that count in a page: its state, and a large operation.
 
         An operation is large if it carries the effects of its document (see `model/agenda.py`).
         """

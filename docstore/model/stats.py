@@ -44,7 +44,7 @@ class Minute:
 
 @dataclass(slots=True)
 class Measure:
-    """Requests of one method at one service."""
+    """Statistics of the requests of one method at one service."""
 
     count: int = 0
     failed: int = 0

@@ -189,7 +189,7 @@ class Induced:
         assert 0 <= partition < self.partitions
         revoking = self._revoking.get(partition)
         if revoking is not None:
-            revoking.proof.confirm(stamp)  # For `protected`: it does not lead again.
+            revoking.proof.confirm(stamp)  # Extends `protected`; the partition is not led again.
             return []
         entry = self._entries.get(partition)
         events: list[Event] = []
@@ -215,7 +215,7 @@ class Induced:
     def revoked(self, partition: int) -> list[Event]:
         """Stop leading a partition. It stays assigned to this process until it is released.
 
-        Without an earlier Acquired there is no event, and nothing to finish.
+        Returns no event if there was no Acquired for the partition: then no work has to finish.
         """
         entry = self._entries.pop(partition, None)
         if entry is None:

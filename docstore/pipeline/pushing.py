@@ -153,6 +153,6 @@ def _joined(where: str, conditions: set[str]) -> str:
     found = f"({where}) and ({found})" if where.strip() else found
     try:
         parse(found)
-    except BadRequest:  # It is too large.
+    except BadRequest:  # The condition is too large.
         return where
     return found

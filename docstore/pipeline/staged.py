@@ -85,7 +85,7 @@ def _put(group: GroupClient, job: str, file: IO[bytes], rows: int) -> StagedPart
     given = [url for url in group.urls if url not in urls]
     for url in (*urls, *given):
         if url in given and done and done[-1] in urls:
-            break  # It may be another address of the node that already has the part.
+            break  # The URL may be another address of a node that has the part.
         file.seek(0)
         try:
             with group.open("PUT", url, _path(job, name), file, NDJSON) as answer:

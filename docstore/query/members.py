@@ -87,7 +87,7 @@ def member_at(steps: Sequence[str | int], level: int = 0) -> MemberPath:
             path += f"[{step}]"
         elif _PLAIN.match(step):
             path += f'."{step}"'
-        else:  # A look-up yields the value in which the next path begins.
+        else:  # No JSON path can have this name: look it up, and begin a new path in its value.
             inside, parameters = _inside(kind, value, parameters)
             source = f" FROM json_each({inside}, ?) m WHERE m.key = ? LIMIT 1)"
             kind, value = f"(SELECT m.type{source}", f"(SELECT m.value{source}"

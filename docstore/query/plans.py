@@ -25,7 +25,7 @@ _UNCHANGED = (
 
 
 class Box(NamedTuple):
-    """Entries of an index: the points of its first members, and a range of the next one."""
+    """Entries of an index that have these values of its first members, and a range of the next."""
 
     points: tuple[Range, ...] = ()
     range: Range | None = None
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An index, and its entries that can fulfil a condition: none where it contradicts itself.
+    """An index, and its entries that can fulfil a condition: none if no value can.
 
     walks: whether the entries of each box are in the order, after `fixed` members. has_changed:
     whether documents have changed, so that their entries do not count.

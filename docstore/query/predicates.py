@@ -76,7 +76,7 @@ class In(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Like(Predicate):
-    """The condition that a text is some pieces, with any text between."""
+    """The condition that a text consists of these pieces, with any text between them."""
 
     operand: Operand
     pieces: tuple[str, ...]
@@ -125,7 +125,7 @@ class IsNull(Predicate):
 class Elements(Predicate):
     """The condition that any element of an array fulfils a condition, or that all of them do.
 
-    For a member that is not an array it is unknown.
+    If the member is not an array, the result is unknown.
     """
 
     member: MemberPath

@@ -24,9 +24,9 @@ class BadBackup(Exception):
 class LogChunk(NamedTuple):
     """Consecutive rows of a slot, read from one replica.
 
-    kept: history was compacted up to this row; `held` of the rows up to it are left. floor: version
-    that a link without a row counts as having had. These three matter only if a slot is read from
-    its beginning.
+    kept: last row up to which the history was compacted. held: number of rows up to `kept` that are
+    left. floor: the next version of a link without rows is floor + 1. These three matter only if a
+    slot is read from its beginning.
     """
 
     slot: int

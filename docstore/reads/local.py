@@ -89,7 +89,7 @@ async def _older(
 
 
 def _staleness_ms(view: ReplicaView, slot: int, owner: str) -> int | None:
-    """Return an upper bound of the time, in ms, in which the owner decided rows unknown here."""
+    """Return for how many ms this copy may have lacked rows that the owner decided, at most."""
     if view.owners.owns(slot):
         return 0
     return view.members.silent_ms(owner) if owner not in ("", view.members.me) else None

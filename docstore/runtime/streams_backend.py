@@ -358,7 +358,7 @@ async def topic_with(
     """
     topic = streams.known_topic(name) or await streams.topic_or_last(name, partition, timeout_s)
     if partition is not None and partition >= topic.partitions:
-        topic = await streams.topic(name, timeout_s)  # It may have got more partitions meanwhile.
+        topic = await streams.topic(name, timeout_s)  # There may be more partitions by now.
     if partition is not None and not 0 <= partition < topic.partitions:
         raise NoSuchPartition(
             f"partition must be below {topic.partitions} in {name}; got {partition}"

@@ -59,7 +59,7 @@ class Attached:
         self._since.pop((lease, link), None)
 
     def allows(self, lease: str, link: str, timeout_s: float) -> bool:
-        """Say whether a campaign with this time limit may run while its lease is asked."""
+        """Say whether a campaign with this time limit need not wait for the answer of its lease."""
         age_s = self._age_s((lease, link))
         return age_s <= self._remembered_s and age_s + timeout_s <= self._late_s_max
 

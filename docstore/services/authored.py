@@ -210,7 +210,7 @@ class AuthoredService(WithAuthor):
         if before is None:
             made = author.on_create(body, request)
             if isinstance(made, Unchanged):
-                return _state(name, made)  # It raises: the first state is always news.
+                return _state(name, made)  # Raises: a document needs a first state.
             return self._result(name, made, _Head(sent))
         head = self._upgraded(before)
         state = self._loaded(head.state) if is_own else head.state

@@ -105,7 +105,7 @@ class OffsetService:
 
 
 def _reset(state: State, after: State, token: int) -> State | None:
-    """Return the state after a reset, which fences the members before it."""
+    """Return the state after a reset; its token fences members that claimed the offset before."""
     if token < state["token"]:
         detail = "a member has claimed the offset meanwhile: stop the consumers, and reset it again"
         raise Refusal(detail, status=409, code=NOT_EMPTY)

@@ -11,7 +11,7 @@ SERVICE_KEYS = ("service", "reload", "development")
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Settings of services."""
+    """The service classes that a node loads, and the means to develop them."""
 
     classes: tuple[str, ...] = ()
     """Service classes, `package.module:Class`; each makes the states of a factory's documents."""

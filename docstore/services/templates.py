@@ -49,7 +49,7 @@ class _Described:
         self._references_left = FOLLOWED_BYTES_MAX // len(json.dump(dict(root)))
 
     def members(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return the members of an empty object."""
+        """Return the members of an object with empty values."""
         return {name: self._empty(part, depth - 1) for name, part in self._parts(schema, depth)}
 
     def properties(self, schema: Schema, depth: int) -> dict[str, Any]:

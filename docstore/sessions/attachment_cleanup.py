@@ -135,7 +135,7 @@ class Sweeping:
         elif not answer.is_success or row is None:
             self._try_later(swept, link)
         elif json.load(row.state).get(LEASE) != swept.known.link:
-            self._done(swept)  # It is attached to another lease now, or to none.
+            self._done(swept)  # Another lease, or none, has the document now.
         else:
             self._core.counters["swept"] += 1
             lease: LeaseState = swept.known.found

@@ -160,7 +160,7 @@ class GroupMember:
     ) -> list[events.MemberEffect]:
         asked = self._asking.pop(number, None)
         if asked is None:
-            return []  # It was sent before this process was fenced, or too long ago.
+            return []  # The request was sent before this process was fenced, or too long ago.
         sent = self._me.sent.pop(number, None)
         match reply:
             case None:
@@ -262,7 +262,8 @@ class GroupMember:
         self._me.revoking[partition] = self._me.claims.pop(partition)
         told = self.induced.revoked(self.place_of(partition))
         if not told:
-            self._finish(partition)  # It was claimed but never led, so no work has to finish.
+            # The partition was claimed but never led, so no work has to finish.
+            self._finish(partition)
         return [events.Report(each) for each in told]
 
     def _finish(self, partition: str) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class SentPulse(NamedTuple):
-    """A pulse under way: its number, the number of its list, and the list."""
+    """A pulse under way: its number, and the number and content of its list of partitions."""
 
     number: int
     listing: int
@@ -34,7 +34,7 @@ class MemberState:
 
     @property
     def owned(self) -> dict[str, int]:
-        """Return the list: partition -> token."""
+        """Return the member's list of partitions: name -> token."""
         return self.claims | self.revoking
 
     def has(self, partition: str, token: int) -> bool:  # Tests replace this.

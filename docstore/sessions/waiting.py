@@ -29,7 +29,7 @@ Late = Callable[[Known | None], Any]
 
 @dataclass(slots=True, eq=False)
 class WaitingCall:
-    """A waiting call."""
+    """A call that waits for a version of a document, under the term `epoch`."""
 
     served: Served
     epoch: int

@@ -38,7 +38,7 @@ class Acknowledgements:
         self._deferring = deferring
 
     def attach(self, sender: str, message: Attach) -> None:
-        """Take the state of a follower's log."""
+        """Take the state of logs of a follower; reject it where this node does not lead."""
         core = self._core
         for fields in message.partitions:
             standing = LogState(*fields)
@@ -50,7 +50,7 @@ class Acknowledgements:
             if follower is None:
                 why = (standing.name, standing.epoch, "unknown-replica", NO_BALLOT, core.me)
                 core.post(sender, Rejected, why)
-                self._roles.reread(leading.log)  # The document may name it by now.
+                self._roles.reread(leading.log)  # The document may name the follower by now.
             elif leading.is_promised:
                 self._attach(leading, follower, standing)
             else:
@@ -85,7 +85,7 @@ class Acknowledgements:
         return (standing.name, standing.epoch, "not-leader", promised, leader)
 
     def acked(self, sender: str, message: Acked) -> None:
-        """Take the durable end of a follower's log."""
+        """Take the durable ends of logs of a follower."""
         leader = self._leader
         for name, epoch, copy, end, probe in message.partitions:
             leading = leader.leading.get(name)

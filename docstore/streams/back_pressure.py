@@ -88,7 +88,7 @@ class Deferring:
             is_asked = in_set(leading.recorded, follower.node) and view.is_linked(follower.node)
             if is_asked and follower.probe < leading.probe:
                 if not follower.is_attached:
-                    continue  # It cannot answer before it has attached.
+                    continue  # The follower cannot answer before it has attached.
                 return
         leading.probe = 0
         self._probing.pop(leading.log.name, None)

@@ -144,7 +144,7 @@ class FollowerCatchUp:
     def _send(self, leading: Leading, follower: FollowerState, page: list[bytes]) -> None:
         log = leading.log
         if not follower.is_copied and any(flags_of(raw) & PURGED for raw in page):
-            # It may have records whose tombstones are gone (rule RC14): it must begin anew.
+            # The follower may have records whose tombstones are gone: it must begin anew (RC14).
             self._core.counters["outdated"] += 1
             follower.is_attached = False
             why = (log.name, leading.epoch, OUTDATED, NO_BALLOT, "")
@@ -152,7 +152,7 @@ class FollowerCatchUp:
             return
         first, end = range_of(page[0])
         if first < follower.sent:
-            # It has the first records of a batch that compaction has made of several.
+            # The follower has the first records of a batch that compaction has made of several.
             first = follower.sent
             page = [cut_out(log.place, page[0], header_of(page[0]), first, end), *page[1:]]
         size = sum(map(len, page))
@@ -221,7 +221,8 @@ class FollowerCatchUp:
                     follower.sent = min(follower.acked, follower.sent)
                 self.feed(leading, follower)
                 if not follower.in_flight:
-                    self.ask(leading, follower)  # It has the whole log; its answer was lost.
+                    # The follower has the whole log; its answer was lost.
+                    self.ask(leading, follower)
             return True
         if follower.told != (log.high, log.start):
             self._tell(leading, follower)

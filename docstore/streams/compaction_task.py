@@ -224,7 +224,7 @@ class CompactionTask:
     def _ended(self, each: CompactionPass, found: PartitionResult) -> None:
         self._is_waiting = False
         if each.until < 0 or each.offset < each.until:
-            return  # It was not carried through.
+            return  # The pass ended early.
         if not self._is_valid(each) or isinstance(found, CorruptPartition):
             return
         is_whole = len(each.newest) < self._core.config.compaction.keys_max
@@ -238,7 +238,7 @@ class CompactionTask:
         """Replace the batches of a page by smaller ones."""
         log, config = each.log, self._core.config.compaction
         if each.last is not None and each.last.header.end <= first_kept(log):
-            each.last = None  # It was trimmed.
+            each.last = None  # The batch was trimmed.
         is_over = not page
         for raw in page:
             header = header_of(raw)

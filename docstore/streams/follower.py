@@ -102,7 +102,7 @@ class FollowedPartitions:
         return [name for name in self._seeking if self.following[name].heard_at < instant]
 
     def is_seeking(self, log: PartitionLog, leader: str) -> bool:
-        """Say whether this node waits for that leader to answer that it is attached."""
+        """Say whether this node waits for that leader to answer its Attach."""
         return log.name in self._seeking and self.following[log.name].leader == leader
 
     def seek(self, log: PartitionLog) -> None:

@@ -1,4 +1,4 @@
-"""The forms of a sealed batch: plain, compressed, with missing records, or a Kafka RecordBatch.
+"""The forms of a sealed batch: plain, compressed, with gaps, or a RecordBatch of Kafka.
 
 All readers of records use `records_of`, so each sees the same records whatever the form.
 """
@@ -37,7 +37,7 @@ def records_of(header: BatchHeader, raw: bytes) -> Iterator[tuple[int, Record]]:
 
 
 def plain_body(header: BatchHeader, raw: bytes) -> bytes:
-    """Return the packed records of a batch that is none of Kafka's, decompressed."""
+    """Return the packed records of a batch that is not a RecordBatch of Kafka, decompressed."""
     codec = header.flags & CODEC
     if codec not in (0, ZSTD):
         raise ValueError("a batch is compressed by a codec that this version does not know")
@@ -53,9 +53,9 @@ def seal_compressed(place: bytes, header: BatchHeader, body: bytes) -> bytes:
 
 
 def seal_sparse(place: bytes, header: BatchHeader, kept: Iterable[tuple[int, Record]]) -> bytes:
-    """Return a batch of the same offsets and producer with only these records of (offset, record).
+    """Return a batch of the same offsets and producer, but only with these (offset, record).
 
-    The records of a RecordBatch become plain ones. It is compressed if the batch may have been.
+    A RecordBatch of Kafka becomes a batch of this store. It is compressed if the original may be.
     """
     flags = header.flags & (JSON | PURGED) | SPARSE
     if header.flags & (KAFKA | COUNTED):

@@ -37,7 +37,7 @@ class InSync:
         if leading.log.name not in self.watched:
             for follower in leading.followers.values():
                 if follower.is_attached and in_set(leading.recorded, follower.node):
-                    # It had the whole log when checks ended, and no record was appended since.
+                    # The follower had the whole log when checks ended; no record came since.
                     follower.caught_up_at = self._core.now
         self.watched[leading.log.name] = leading
 

@@ -182,7 +182,7 @@ class PartitionLog:
         """
         self.start = start
         if start > self.saved_producers_at:
-            self.snapshot_producers()  # Their headers, which hold this state, are deleted.
+            self.snapshot_producers()  # The headers that hold this state are deleted.
         while len(self.ballots) > 1 and self.ballots[1][1] <= start:
             self.ballots = self.ballots[1:]
 
@@ -193,7 +193,7 @@ class PartitionLog:
             self.tail_bytes -= header.size
 
     def evict(self, until: int) -> None:
-        """Evict the batches that begin below an offset from memory, as the disk has others."""
+        """Evict from memory the batches that begin below an offset; the disk has newer forms."""
         while self.tail and self.tail[0][0].base < until:
             header, _ = self.tail.popleft()
             self.tail_bytes -= header.size

@@ -28,7 +28,7 @@ class WaitingForNews:
         """Name of a partition -> request -> offset of the first new record."""
 
     def take(self, event: NewsAsked | NewsForgotten) -> None:
-        """Take a question, or its end."""
+        """Add a question, or drop one that was given up."""
         if isinstance(event, NewsAsked):
             self._ask(event)
         else:
@@ -64,7 +64,7 @@ class WaitingForNews:
                 self._answer(request)
 
     def _forget(self, request: int) -> None:
-        """Drop a question, if it is not answered."""
+        """Drop a question, if it is still open."""
         _, positions = self._open.pop(request, (None, ()))
         for name, _ in positions:
             waiting = self._waiting.get(name, {})

@@ -45,7 +45,7 @@ class ProducerEntry(NamedTuple):
         return (self.sequence + self.records) % SEQUENCES if self.counted else self.sequence + 1
 
     def is_ahead(self, sequence: int) -> bool:
-        """Say whether a sequence comes after the next one."""
+        """Say whether a sequence is greater than the one that comes next."""
         ahead = sequence - self.following
         return ahead % SEQUENCES < SEQUENCES // 2 if self.counted else ahead > 0
 
@@ -81,7 +81,7 @@ class ProducerState:
             del entries[0]
 
     def remembers(self, header: BatchHeader, high: int) -> bool:  # Tests replace this.
-        """Say whether a batch is among the newest committed ones of its producer, or later ones."""
+        """Say whether a batch is among its producer's newest committed ones, or not committed."""
         entries = self._entries.get(header.producer, [])
         committed = sum(entry.base < high for entry in entries)
         newest = entries[max(0, committed - REMEMBERED) :]

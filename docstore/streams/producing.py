@@ -1,8 +1,8 @@
 """Produce requests at the entry node: find the leader, forward the records, return the outcome.
 
 As for operations (rule C3), a request that is rejected has had no effect. A request that may have
-been appended is retried only if its producer numbers its batches (RN3); otherwise the client is
-told that its fate is unknown.
+been appended is retried only if its producer numbers its batches (RN3); otherwise the client gets
+504, as the outcome is unknown.
 """
 
 from dataclasses import dataclass

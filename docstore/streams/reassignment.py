@@ -112,7 +112,8 @@ class Reassignment:
         elif not self._is_filled(found):
             after = self._given_up(known)
             if after is None and self._is_due(known):
-                # It adds the new replica to the live replica set; an earlier message may be lost.
+                # The leader adds the new replica to the live replica set; an earlier message may
+                # be lost.
                 self._controller.notify(known, found.leader)
         elif found.leader in found.leaving:
             self._make_way(known)

@@ -47,7 +47,7 @@ class Replicas:
             if log.start:
                 self._trimmed[name] = log
             if recovered.is_old:
-                # It may lack acknowledged records, so it must count as another copy (RC5).
+                # This log may lack acknowledged records, so it must count as another copy (RC5).
                 log.copy = self._core.new_copy()
                 self._disk.save(log)
 
@@ -103,7 +103,7 @@ class Replicas:
     def _looked(self, name: str, found: PartitionResult) -> None:
         self._looking.discard(name)
         if name not in self._dropped:
-            return  # It was begun anew.
+            return  # The partition was created again.
         self._disk.store(DropPartition(name))
         if not found:
             self._dropped.discard(name)

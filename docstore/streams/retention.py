@@ -93,7 +93,7 @@ class RetentionTask:
         if self._is_led(leading) and start > log.start:
             core.counters["trimmed_records"] += start - log.start
             self._replicas.trim(log, start)
-            self._catchup.remind(leading)  # Their logs must be trimmed as well.
+            self._catchup.remind(leading)  # Followers must trim their logs as well.
             self._plan(leading, 0.0)
         else:
             self._plan(leading, core.config.upkeep.retention_s)

@@ -29,7 +29,7 @@ class Tails:
             other = self._by_name[name]
             self.forget(other)
             other.shorten_tail(0)
-            if other.tail_bytes:  # Its batches are not durable yet.
+            if other.tail_bytes:  # The other batches are not durable yet.
                 break
 
     def forget(self, log: PartitionLog) -> None:

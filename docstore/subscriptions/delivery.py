@@ -1,16 +1,16 @@
-"""One subscription, as the node that owns its document delivers it: its next step. Pure.
+"""The delivery of one subscription by the owner of its document, step by step. Pure.
 
     Read -> Confirm -> Call -> (Save) -> Read ...
 
 One effect is under way at a time, so none can overtake another. The rules:
 
-    WH1  one call at a time, and the next lines only once these are taken: in order, without a gap
-    WH2  before each call the document is confirmed: to be active, as known, and this node's
-    WH3  and its creator must still be allowed to read what it sends
-    WH4  the mark moves behind what was taken, and nothing else moves it
-    WH5  it is saved after a while, not each time; on condition that no other node has moved it
-    WH6  a receiver that fails is tried again later and later, then the subscription is paused
-    WH7  410 ends it, and so does history that is gone
+    WH1  one call at a time; later changes are sent only once the receiver has taken these
+    WH2  before each call a majority confirms that the document is active, unchanged and owned here
+    WH3  before each call the creator must still be allowed to read what is sent
+    WH4  the mark moves behind the changes that the receiver has taken, and nothing else moves it
+    WH5  the mark is saved after a while, not each time, unless another node has moved it
+    WH6  after each failure the pause is longer; after some failures the subscription is paused
+    WH7  the answer 410 ends the subscription, and so does history that is gone
     WH8  one call has at most BYTES_MAX, unless a single document, or an atomic batch, has more
     WH9  a delivery that waits keeps little in memory, and reads larger batches again
 """

@@ -30,7 +30,7 @@ class RpcRequest(NamedTuple):
 
 
 class RpcReply(NamedTuple):
-    """Answer to Ask: (True, result), or (False, reason)."""
+    """Answer to RpcRequest. result: the reason if not `ok`."""
 
     id: int
     ok: bool

@@ -207,8 +207,8 @@ class ReadChanges(Request[ChangeLines | str]):
 class ReadEvents(Request[ChangeLines | str]):
     """Read changes as `ReadChanges` does, below several prefixes, with events of a condition.
 
-    A node of a version that lacks it rejects it, where it would ignore a new member and leave out
-    the changes that end a match. before: with the body of each version before.
+    It is not a new member of `ReadChanges`: an older node would ignore that, and leave out the
+    changes that end a match. It rejects this request. before: include the body before each change.
     """
 
     name: ClassVar[str] = "events"

@@ -5,7 +5,7 @@ forgotten: by then all but a vanishing part of the members know. The least sent 
 so that news overtakes what is half known; among equals the newest. A newer statement about
 the same member replaces the older one.
 
-Rumours lie in buckets by the number of times they were sent. Taking costs as much as is taken.
+Rumours lie in buckets by the number of times they were sent, so no step sorts the whole queue.
 
 Source: SWIM (Das, Gupta and Motivala, 2002), section 4.1: infection-style dissemination,
 lambda * ln n sends each, fewest sends first.

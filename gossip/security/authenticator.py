@@ -1,12 +1,12 @@
-"""Sessions that are heard: a seal proves that its sender had the key, not that it is fresh.
+"""The sessions that this member believes. A seal proves that its sender had the key, no more.
 
-An attacker without the key can still repeat captured packets, to a member that has just
-started and remembers nothing. So what a packet may do depends on its session, which is the uid of
+An attacker without the key can repeat captured packets, to a member that has just
+started and remembers none. So what a packet may do depends on its session, which is the uid of
 the process that sealed it:
 
 | session | because                                                  | may                  |
 |---------|----------------------------------------------------------|----------------------|
-| proven  | it answered a random number of ours                      | everything           |
+| proven  | it answered our ping with its random number              | everything           |
 | vouched | its uid is live in our table                             | everything           |
 | unknown | -                                                        | ping, and get an ack |
 

@@ -51,7 +51,7 @@ class Pages:
     def left(
         self, log: SlotLog, term: Term, follower: Follower, after: int, count: int, then: Then
     ) -> None:
-        """Call `then` with the next rows that the disk has, over holes left by compaction."""
+        """Call `then` with the next rows on the disk; their numbers have gaps after compaction."""
         query = After(log.slot, after, log.durable, count, self.core.config.sending.page_bytes)
         self._ask_disk(log, term, follower, query, then)
 

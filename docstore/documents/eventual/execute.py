@@ -142,7 +142,7 @@ class Executor:
         if self._is_over(inflight):
             return  # Another attempt was refused while the document was read.
         if self._has_applied(inflight):
-            self.core.reply(inflight, TOO_FEW, proposed=True)  # Its version was pruned.
+            self.core.reply(inflight, TOO_FEW, proposed=True)  # The version was pruned.
             return
         service = self.core.service_of(operation, 0)
         if service is None:

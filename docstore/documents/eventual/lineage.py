@@ -34,7 +34,7 @@ class Lineage(NamedTuple):
     ancestors: dict[str, int]
 
     def pack(self) -> bytes:
-        """Return the bytes that a row carries as its digest."""
+        """Return the lineage as bytes, for the field `digest` of a row."""
         packed: bytes = msgpack.packb(self)
         return packed
 
@@ -52,7 +52,7 @@ def begotten(  # Tests replace this.
 ) -> Lineage:
     """Return the lineage of a version that `disk` makes of `parents`, at `stamp`.
 
-    others: the branches that it does not continue, so that it takes no hand of theirs.
+    others: the branches that it does not continue: the version must not take one of their hands.
     """
     ancestors: dict[str, int] = {}
     for parent in parents:

@@ -37,10 +37,10 @@ HERE_AGAIN_S = 0.5
 
 @dataclass(slots=True)
 class Upstream:
-    """This node's progress in a peer's arrivals.
+    """This node's progress in the arrivals of one peer (the versions that arrived on its disk).
 
     taking: the page that is being merged. caught_up: whether this node reached the end of the
-    peer's arrivals after the peer knew that it is back.
+    arrivals after the peer knew that this node is back.
     """
 
     since: float
@@ -70,7 +70,7 @@ class Spreader:
         self.upstreams: dict[str, Upstream] = {}
 
     def reconfigured(self) -> None:
-        """Follow all peers again from the start, by name: the placement has changed."""
+        """Follow all peers again from their first arrival: the placement has changed."""
         self.cursors.clear()
         for upstream in self.upstreams.values():
             upstream.taking = None

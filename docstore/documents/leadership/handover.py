@@ -103,7 +103,10 @@ class HandingOver:
         return next((each for each in candidates if self.is_ready(log, term, each)), None)
 
     def is_ready(self, log: SlotLog, term: Term, member: str) -> bool:
-        """Say whether a member is up for long enough, fit, and has every decided row."""
+        """Say whether a member may own the slot, is up for long enough, and has all decided rows.
+
+        A node that yields its slots does not ask how long the member is up.
+        """
         follower = term.followers.get(member)
         peer = self.core.peers[member]
         if follower is None or not self.core.may_own(member) or not peer.linked:

@@ -263,7 +263,7 @@ class TakeOver:
             self._go_to_common(log, term, best)
 
     def _go_to_common(self, log: SlotLog, term: Term, best: messages.Evidence) -> None:
-        """Truncate this node's log to its common prefix with the best one; fetch the rest."""
+        """Truncate this node's log to its common prefix with the best log; fetch the rest."""
         common = common_end(log.ballots, log.end, best.ballots, best.end)
         if common < log.decided or common < best.kept:
             # Every log that a quorum can offer has the decided rows, so this log is damaged.

@@ -83,7 +83,7 @@ class Confirmer:
         self._waiting: list[Waiter] = []
         self._reads: list[IndexRead] = []
         self._round: Round | None = None
-        # The boot in front makes numbers unique across restarts of this node.
+        # The boot number in the upper bits makes numbers unique across restarts of this node.
         self._number = core.boot << 32
 
     def add(self, waiter: Waiter) -> None:

@@ -23,7 +23,7 @@ ProposedUpTo = tuple[SlotLog, Term, int]
 
 
 class InFlightProposals:
-    """The messages of this start that a replica may acknowledge as a whole."""
+    """Messages that this process has sent, and that a replica may acknowledge as a whole."""
 
     def __init__(self, core: Core) -> None:
         self.core = core

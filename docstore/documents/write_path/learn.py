@@ -229,7 +229,7 @@ class Acceptor:
             self._refuse(sender, [(message.slot, message.epoch, log.promised)])
             return
         if log.full:
-            # A late duplicate: only a log of this term counts.
+            # A late duplicate: the log is complete. It counts only if it has adopted this ballot.
             if log.adopted == ballot:
                 self.outbox.accept(sender, log, message.epoch)
             else:

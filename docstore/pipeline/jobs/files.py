@@ -81,7 +81,7 @@ def _path(file: str) -> str:
 
 
 def _text(work: Work, source: str) -> DataFrame:
-    """Return the lines of files, those of a part in order."""
+    """Return the lines of files; lines of one (file, block) are in order."""
     return work.spark.read.option("lineSep", "\n").text(source).select(
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_block_start").alias("block"),

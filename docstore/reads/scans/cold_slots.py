@@ -34,7 +34,7 @@ class Slots(Protocol):
         """Say whether the newest row of a slot that a scan sees is older than `REST_US`."""
 
     def whole(self, scan: Scan, run: Sequence[Span], rows: int) -> dict[int, pa.RecordBatch]:
-        """Return slot -> all its rows of a scan, with COLUMNS; {} for far more than `rows`.
+        """Return slot -> all its rows of a scan, with COLUMNS; {} if far more than `rows`.
 
         run: consecutive slots of the scan.
         """

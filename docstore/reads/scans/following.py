@@ -107,7 +107,7 @@ class IndexFile:
         self.detach()
         if not creating and not self._path.exists():
             return False
-        if creating:  # Values of documents are for the owner of their file only.
+        if creating:  # It has values of documents, so only this process's user may read it.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         self._execute("ATTACH ? AS ix", (f"file:{quote(str(self._path))}?mode=rwc",))
         self._attached = _inode(self._path)

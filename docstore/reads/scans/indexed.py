@@ -244,7 +244,7 @@ def complete(
 ) -> tuple[list[Found], Place | None]:
     """Return the first rows in order, and the place up to which they are complete.
 
-    until: place up to which all rows are in `found`, which has others too; None: to the end.
+    found: has all rows up to the place `until` (None: all rows), and some of the rows after it.
     """
     end: Found = (*(until or ()), -1)
     if until is not None:

@@ -83,7 +83,7 @@ def certificates_in(setting: str, path: Path) -> list[x509.Certificate]:
 def described(found: x509.Certificate) -> Certificate:
     uris: list[str] = []
     hosts: list[str] = []
-    with suppress(x509.ExtensionNotFound):  # It names no host and no user then.
+    with suppress(x509.ExtensionNotFound):  # No host and no user is named.
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         hosts = names.get_values_for_type(x509.DNSName)
