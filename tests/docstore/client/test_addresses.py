@@ -1,4 +1,4 @@
-"""A URL or a link that is not one: said at once, and nothing of it may have happened."""
+"""An invalid URL or link is an error at once, and no request of it is sent."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ async def test_a_url_that_is_not_one(method: str, url: str) -> None:
 
 @pytest.mark.parametrize("link", ["notes/a", "1/a", "@elsewhere/a"])
 async def test_a_link_without_its_first_slash(link: str) -> None:
-    """It would become a part of the host or of the port."""
+    """The link would become a part of the host or of the port."""
     async with Client(["http://127.0.0.1:800"]) as client:
         with pytest.raises(BadAddress, match="a link must begin with /"):
             await client.put(link, {})
@@ -26,7 +26,7 @@ async def test_a_link_without_its_first_slash(link: str) -> None:
 
 @pytest.mark.parametrize("link", ["/notes/../orders/a", "/notes/.", "/notes/%2e%2E/a", "/.."])
 async def test_a_link_with_dot_segments(link: str) -> None:
-    """What is between here and the node resolves them: it was another document."""
+    """A library or a proxy resolves the segments, and the link would name another document."""
     async with Client(["http://127.0.0.1:800"]) as client:
         with pytest.raises(BadAddress, match="a link must not contain the segments"):
             await client.json("DELETE", link)
@@ -61,7 +61,7 @@ PAGE = "HTTP/1.1 {} \r\nContent-Type: text/html\r\n{}Content-Length: 11\r\n\r\n<
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_another_server_is_there(method: str, status: int, header: str, why: str) -> None:
-    """A redirected POST had become a GET, which succeeded."""
+    """Once, a redirected POST became a GET, which succeeded."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -76,7 +76,7 @@ async def test_another_server_is_there(method: str, status: int, header: str, wh
 
 
 class Renamed:
-    """A node behind a proxy that puts a name of its own into its answers."""
+    """A node behind a proxy that puts its own name into the answers."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -92,7 +92,7 @@ class Renamed:
 
 
 async def test_what_has_another_name_is_asked_once_whether_it_is_a_node() -> None:
-    """So has a node of before, of which nothing else is known either."""
+    """A node of an earlier version has no name either."""
     node = Renamed()
     async with await asyncio.start_server(node.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -105,7 +105,7 @@ async def test_what_has_another_name_is_asked_once_whether_it_is_a_node() -> Non
 
 
 async def test_an_update_is_in_doubt_if_who_answered_it_says_no_more() -> None:
-    """It was answered by somebody: it must not be sent again."""
+    """A server answered the update: it must not be sent again."""
     heard: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

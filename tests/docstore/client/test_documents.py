@@ -77,7 +77,9 @@ async def test_a_query_continues_with_the_page_it_was_in(store: Client, order_by
         read.append(document)
         if len(read) == 6:
             break
-    await store.put(f"{factory}/999", {"n": 999, "third": 1})  # After the cut of the query.
+    await store.put(
+        f"{factory}/999", {"n": 999, "third": 1}
+    )  # It is newer than the cut of the query.
     again = [each async for each in asked(found.cursor)]
     assert again[:2] == read[4:]
     wanted = written[1::3][:: -1 if order_by else 1]
@@ -108,7 +110,7 @@ async def test_changes_are_followed_one_by_one_and_from_any_of_them(store: Clien
                 since = change.position
                 if len(now) == 70 or len(seen.union(now)) == 121:
                     break
-        assert len(set(now)) == len(now)  # Those before a position may come again later.
+        assert len(set(now)) == len(now)  # Changes before a position may be repeated later.
         seen.update(now)
     assert seen == {(each.link, 0) for each in written} | {("/seen/000", 1)}
 

@@ -31,7 +31,7 @@ async def versions(store: Client, link: str) -> list[dict[str, Any]]:
 
 
 def leaders(found: list[dict[str, Any]]) -> list[str]:
-    """Return who led, one after the other."""
+    """Return the leaders, one after the other."""
     names: list[str] = []
     for each in found:
         holder = each["holder"]
@@ -80,7 +80,7 @@ async def test_l05_who_campaigns_again_has_the_same_token(store: Client) -> None
 async def test_l09_fifty_campaign_at_once_through_all_nodes_and_each_has_its_turn(
     group: LocalCluster, store: Client
 ) -> None:
-    """One row for each campaign and each resignation; whoever leads is alone in its version."""
+    """Each campaign and each resignation is one row, and each version has one leader."""
 
     async def take_part(number: int) -> None:
         candidate = f"c{number}"
@@ -90,7 +90,7 @@ async def test_l09_fifty_campaign_at_once_through_all_nodes_and_each_has_its_tur
 
     async with store.lease(ttl_s=30.0) as lease:
         await asyncio.gather(*map(take_part, range(50)))
-        # Before the lease ends: that is one more version, which forgets whoever came under it.
+        # The end of the lease would add one version.
         found = await versions(store, "/core/elections/l09")
     assert [each["documentVersion"] for each in found] == list(range(101))
     led = leaders(found)
@@ -201,7 +201,7 @@ async def test_l22_a_transfer_goes_to_the_named_one_in_one_row(store: Client) ->
         token = await old.campaign()
         with pytest.raises(RequestFailed, match="409"):
             await old.transfer("nobody")
-        assert old.leads()  # It is known that nothing has changed.
+        assert old.leads()  # The refusal changed nothing.
         campaigns = []
         for each in (other, chosen):
             campaigns.append(asyncio.create_task(each.campaign()))
@@ -220,7 +220,7 @@ async def test_l22_a_transfer_goes_to_the_named_one_in_one_row(store: Client) ->
 
 
 async def queued(store: Client, link: str, candidate: str) -> None:
-    """Return once somebody waits."""
+    """Return once a candidate waits in the queue."""
     async with asyncio.timeout(10):
         while candidate not in [e["candidate"] for e in (await store.get(link)).value["queue"]]:
             await asyncio.sleep(0.02)
@@ -285,7 +285,7 @@ def said(path: Path) -> str:
 
 
 async def held(store: Client, link: str) -> None:
-    """Return once somebody holds it."""
+    """Return once a candidate holds a lock."""
     async with asyncio.timeout(20):
         while (await store.get(link)).value["holder"] is None:
             await asyncio.sleep(0.05)
@@ -294,11 +294,11 @@ async def held(store: Client, link: str) -> None:
 async def test_a_command_runs_under_a_lock_and_its_exit_code_is_ours(
     group: LocalCluster, tmp_path: Path
 ) -> None:
-    told = tmp_path / "fence"
-    script = f"echo $DOCSTORE_FENCE > {told}; exit 7"
+    fence = tmp_path / "fence"
+    script = f"echo $DOCSTORE_FENCE > {fence}; exit 7"
     process = run("lock", "job", "--", "sh", "-c", script, url=group.urls[0])
     assert await asyncio.to_thread(process.wait, 30) == 7
-    assert said(told).startswith("locks/job:")
+    assert said(fence).startswith("locks/job:")
     waits = run("lock", "job", "--", "sleep", "60", url=group.urls[0])
     async with Client(group.urls) as store:
         await held(store, "/core/locks/job")
@@ -314,16 +314,16 @@ async def test_a_command_runs_under_a_lock_and_its_exit_code_is_ours(
 async def test_l11_who_stood_still_for_too_long_has_lost_and_its_late_write_is_refused(
     group: LocalCluster, store: Client, tmp_path: Path
 ) -> None:
-    """SIGSTOP for longer than the TTL: the first look after SIGCONT kills the command."""
-    told = tmp_path / "fence"
-    script = f"trap '' TERM; echo $DOCSTORE_FENCE > {told}; while :; do sleep 0.05; done"
+    """After a SIGSTOP longer than the TTL, the first check after SIGCONT kills the command."""
+    output = tmp_path / "fence"
+    script = f"trap '' TERM; echo $DOCSTORE_FENCE > {output}; while :; do sleep 0.05; done"
     process = run(
         "election", "run", "l11", "--ttl", str(TTL_S), "--candidate", "old",
         "--", "sh", "-c", script, url=",".join(group.urls),
     )  # fmt: skip
     try:
-        await asyncio.to_thread(until, lambda: said(told) != "", 30.0)
-        fence = said(told)
+        await asyncio.to_thread(until, lambda: said(output) != "", 30.0)
+        fence = said(output)
         await store.declare("/results")
         await store.put("/results/a", {"by": "old"}, fence=fence)
         process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Whoever follows changes, while all nodes are away for a while."""
+"""Followers of changes while all nodes are down for a while."""
 
 import asyncio
 from contextlib import aclosing
@@ -17,7 +17,7 @@ HEAD = (
 
 
 class Node:
-    """Shows that nothing has changed, and notes from where on it was asked."""
+    """Returns no changes, and records the requested positions."""
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
@@ -62,7 +62,7 @@ def event(link: str) -> bytes:
 
 
 class Pushing(Node):
-    """Pushes a stretch of changes to each client, cuts the next stretch short, and hangs up."""
+    """Pushes a part of the feed to each client, cuts the next part short, and disconnects."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The client and a leader that is gone, of which nobody knows, or that is new."""
+"""The client and a leader that is dead, unknown or new."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ TOPIC = {"batchBytesMax": 1 << 20, "partitions": [{"partition": 0, "leader": "go
 
 
 class Node:
-    """A node that answers what a test says."""
+    """A node whose answers a test defines."""
 
     def __init__(self) -> None:
         self.is_over = asyncio.Event()
@@ -33,7 +33,7 @@ class Node:
         writer.close()
 
     async def answer(self, head: str) -> tuple[str, bytes] | None:
-        """Return headers and body; None to say nothing."""
+        """Return headers and body; None to close without an answer."""
         found = await self.page(head)
         return None if found is None else ("", orjson.dumps(found))
 
@@ -42,7 +42,7 @@ class Node:
 
 
 class Bystander(Node):
-    """Takes records for whoever leads. Says once that the one who is gone does; then not a word."""
+    """Takes records for the leader; names the dead leader once, and then is silent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,9 +87,9 @@ async def serving(node: Node) -> AsyncIterator[str]:
 
 async def test_records_do_not_wait_until_it_is_known_who_leads_now() -> None:
     node = Bystander()
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        node.gone = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        node.gone = f"http://127.0.0.1:{unused.getsockname()[1]}"
         async with (
             serving(node) as url,
             Client([node.gone, url]) as client,
@@ -108,7 +108,7 @@ async def test_a_producer_whose_epoch_was_not_answered_asks_for_another_one() ->
 
 
 class Forgetful(Node):
-    """Takes one batch; then it loses an answer, if it is to, and does not know the producer."""
+    """Takes one batch; then loses one answer if `loses`, and does not know the producer."""
 
     def __init__(self, *, loses: bool) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ async def test_what_may_have_been_appended_is_not_numbered_anew() -> None:
 
 
 class NewLeader(Node):
-    """Has two committed records, and finds out only when it is asked again."""
+    """Has two committed records, and knows it only at the second read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +191,7 @@ async def test_who_reads_up_to_the_end_gets_what_a_new_leader_knows_later_to_be_
 
 
 class Losing(NewLeader):
-    """Ends at its second record when it is first asked, and loses its answer to whoever waits."""
+    """Ends at its second record at first, and loses its answer to a waiting reader."""
 
     async def answer(self, head: str) -> tuple[str, bytes] | None:
         if "from=end" in head and "waitMs=0" in head:

@@ -1,4 +1,4 @@
-"""Leases of a real client at real nodes: held by proofs, lost for ever, and fenced beyond."""
+"""Leases of a real client at real nodes: held by proofs, lost for ever, and fenced after that."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ async def client(group: LocalCluster) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def watcher(group: LocalCluster) -> AsyncIterator[Client]:
-    """Another client."""
+    """Yield another client."""
     async with Client(group.urls[1:]) as client:
         yield client
 
 
 async def ended(watcher: Client, link: str) -> float:
-    """Return what the clock shows when a lease is known to have ended; at once, by a wait."""
+    """Wait until a lease has ended; return the clock at that moment."""
     while True:
         page = await watcher.get(link)
         if page.value["state"] == "ended":
@@ -44,7 +44,7 @@ async def ended(watcher: Client, link: str) -> float:
 async def test_leases_live_as_long_as_they_are_held_and_end_when_they_are_let_go(
     client: Client, watcher: Client
 ) -> None:
-    """Many of one client share their requests; one that somebody made is adopted."""
+    """Many leases of one client share their requests; one that another client made is adopted."""
     ttl_s = 1.5
     leases = [client.lease(ttl_s=ttl_s, holder="a test") for _ in range(40)]
     await watcher.json("POST", "/core/leases", {"ttlMs": 1_500, "documentSelfLink": "adopted"})
@@ -57,7 +57,7 @@ async def test_leases_live_as_long_as_they_are_held_and_end_when_they_are_let_go
         assert not any(lease.lost.is_set() for lease in leases)
         await asyncio.sleep(0.05)
     assert (await watcher.get("/notes/mine")).value["documentLeaseLink"] == adopted.link
-    assert (await watcher.get(adopted.link)).version == 1  # Nothing but the attachment.
+    assert (await watcher.get(adopted.link)).version == 1  # Only the attachment is a version.
     await asyncio.gather(*(lease.release() for lease in leases))
     assert not any(lease.held() for lease in leases)
     assert all(lease.lost.is_set() for lease in leases)

@@ -1,4 +1,4 @@
-"""Blocks and loops that are left before they are through: nothing runs on, nobody waits in vain."""
+"""Blocks and loops that are left early: no task is left running, and no caller waits in vain."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def url() -> Iterator[str]:
 async def test_a_reader_of_several_partitions_leaves_nothing_behind(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a full queue its partitions' readers waited for ever for room to say goodbye."""
+    """Once, the partitions' readers waited for ever for room in a full queue."""
     monkeypatch.setattr(consumer, "QUEUED_MAX", 1)
     async with Client([url]) as client:
         await client.json("POST", "/core/streams", {"name": "left", "partitions": 2})
@@ -46,7 +46,7 @@ async def test_what_ends_one_partition_ends_the_reader_of_all(url: str) -> None:
 
 
 class Slow(Node):
-    """Leads a partition, and does not say what became of records before it is over."""
+    """Leads a partition, and does not answer an append until the test is over."""
 
     def __init__(self) -> None:
         super().__init__()

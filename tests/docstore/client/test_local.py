@@ -1,4 +1,4 @@
-"""Groups on one machine, several at once: the ports of each are its own, even while it is down."""
+"""Several groups on one machine: each keeps its ports, even while it is down."""
 
 import random
 import subprocess
@@ -16,14 +16,14 @@ def test_two_groups_never_take_the_same_ports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = []
-    for _ in range(2):  # Both draw the same numbers; nothing of the first runs but its claims.
+    for _ in range(2):  # Both draw the same numbers; only the claims of the first exist.
         monkeypatch.setattr(random, "randrange", random.Random(7).randrange)
         groups.append(LocalCluster(2, tmp_path))
     assert set(groups[0].urls).isdisjoint(groups[1].urls)
 
 
 class Doubling(Service):
-    """Doubles what is asked for."""
+    """Doubles the number of a request."""
 
     path = "/doubled"
 

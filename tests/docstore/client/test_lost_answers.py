@@ -1,4 +1,4 @@
-"""A connection that breaks after the request was sent: what the client may do, and what it says."""
+"""A connection that breaks after the request was sent: retries and errors of the client."""
 
 import asyncio
 import pickle
@@ -30,7 +30,7 @@ KEY = re.compile(rb"Idempotency-Key: (\w+)")
 
 
 class Node:
-    """Takes requests, and answers only from the `good`-th on."""
+    """Takes requests, and answers from the `good`-th one on."""
 
     def __init__(self, good: int, answer: bytes = ANSWER) -> None:
         self.good, self.answer, self.heads = good, answer, list[bytes]()
@@ -67,7 +67,7 @@ async def serving(node: Node) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("method", ["PATCH", "POST", "PUT", "DELETE"])
 async def test_an_update_whose_answer_is_lost_is_not_sent_again(method: str) -> None:
-    """Nor by the library beneath, which holds a PUT and a DELETE for harmless to repeat."""
+    """The HTTP library must not repeat it either, though it may repeat a PUT and a DELETE."""
     node = Node(good=2)
     async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unanswered, match="may have happened"):

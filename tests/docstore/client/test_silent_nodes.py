@@ -1,6 +1,6 @@
-"""Nodes that take a request, or not even the connection, and say nothing; and nodes that leave.
+"""Nodes that accept a request or a connection and do not answer, and nodes that leave.
 
-Who is asked then, and whether an update may be sent again.
+The tests check which node the client tries next, and whether it sends an update again.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ LONG_S = 300.0
 
 
 class Node:
-    """Answers requests without a body, or takes one and says nothing until it is over.
+    """Answers requests without a body, or takes one and is silent until the test is over.
 
-    is_leaving: it sends its clients away with its answer.
+    is_leaving: it closes the connection after its answer.
     """
 
     def __init__(self, *, is_silent: bool = False, is_leaving: bool = False) -> None:
@@ -73,7 +73,7 @@ def well() -> Node:
 async def test_a_read_goes_on_at_the_next_node(
     silent: Node, well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waited for thirty seconds, and then asked the silent one once more."""
+    """Once, the client waited for thirty seconds, and then tried the silent node again."""
     monkeypatch.setattr(requests, "ANSWER_S", 1.0)
     async with serving(silent, well) as urls, Client(urls, timeout_s=LONG_S) as client:
         assert await client.json("GET", "/notes/a") == {}
@@ -113,11 +113,11 @@ async def test_after_an_update_without_an_answer_another_node_is_asked_first(
 async def test_nothing_was_sent_to_who_takes_no_connection(
     well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine without power refuses nothing. The update was said to have happened, perhaps."""
+    """A machine without power refuses no connection. Once, the update was reported as in doubt."""
     monkeypatch.setattr(requests, "CONNECT_S", 0.1)
     with ExitStack() as stack:
         dead = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(8):  # Who knocks after them is not heard any more.
+        for _ in range(8):  # The backlog is full after them.
             caller = stack.enter_context(socket.socket())
             caller.setblocking(False)
             caller.connect_ex(dead.getsockname())
@@ -146,7 +146,7 @@ async def test_who_sends_its_clients_away_is_not_asked_again(well: Node) -> None
 async def test_an_update_is_sent_again_if_its_connection_was_closed_before_it_was_written(
     well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A node that stops closes what is idle: between the look at a connection and its use."""
+    """A stopping node may close an idle connection just before the client uses it."""
     write_bytes, closed = aiohttp.ClientRequest.write_bytes, []
 
     async def written(request: Any, writer: Any, connection: Any, *more: Any) -> None:

@@ -1,4 +1,4 @@
-"""Requests about a turn whose answers are lost: asked again until their fate is known."""
+"""Requests to an election whose answers are lost: repeated until their outcome is known."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ from docstore.client import BadAddress, Client, Election, RequestFailed
 from docstore.client.boot_clock import boot_clock
 
 LOST = 0
-"""In the place of a status: the connection is closed without an answer."""
+"""Instead of a status: the connection is closed without an answer."""
 
 
 class Asked(NamedTuple):
-    """A request that the node has got, and who believed in its turn at that moment."""
+    """A request at the node, and whether its candidate believed to lead at that moment."""
 
     kind: str
     number: int
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class Scripted:
-    """A node that answers requests at an election as it is told, one after the other."""
+    """A node with scripted answers to requests to an election."""
 
     def __init__(self, *answers: tuple[int, dict[str, Any]]) -> None:
         self.answers = list(answers)
@@ -54,7 +54,7 @@ class Scripted:
 
 @asynccontextmanager
 async def candidate(node: Scripted) -> AsyncIterator[Election]:
-    """Give a candidate whose lease is granted and proven, and asks nothing meanwhile."""
+    """Yield a candidate whose lease is granted and proven, without requests of its own."""
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server, Client([url]) as client:
@@ -134,7 +134,7 @@ def election_like(election: Election, name: str) -> Election:
 
 
 async def cancelled_in_doubt(node: Scripted, election: Election) -> None:
-    """Begin to campaign, and stop once the second answer is lost."""
+    """Start a campaign, and cancel it once the second answer is lost."""
     campaign = asyncio.create_task(election.campaign())
     async with asyncio.timeout(10):
         while len(node.asked) < 2:
@@ -152,7 +152,7 @@ async def test_who_campaigns_again_after_a_doubt_asks_under_the_same_number() ->
 
 
 async def test_a_campaign_in_doubt_is_settled_before_anything_else_is_sent() -> None:
-    """It might come late, and make a holder that does not know it."""
+    """The campaign might be applied late, and make its candidate a holder without its knowledge."""
     node = Scripted((202, {"won": False}), (LOST, {}), WON, DONE)
     async with candidate(node) as election:
         await cancelled_in_doubt(node, election)
@@ -168,6 +168,6 @@ async def test_who_is_refused_campaigns_anew_the_next_time() -> None:
     async with candidate(node) as election:
         with pytest.raises(RequestFailed):
             await election.campaign()
-        await election.resign()  # There is nothing to resign from, and nobody is asked.
+        await election.resign()  # It holds nothing, so no request is sent.
         assert await election.campaign() == 5
     assert node.asked[0].number < node.asked[1].number

@@ -17,7 +17,7 @@ from tests.source import ROOT
 
 
 class Look(NamedTuple):
-    """What a process said of itself."""
+    """The state that a process printed."""
 
     leads: bool
     generation: int
@@ -25,7 +25,7 @@ class Look(NamedTuple):
 
 
 class Trio:
-    """Three processes and what each has said last."""
+    """Three processes and the states that they printed."""
 
     def __init__(self, directory: Path) -> None:
         self.ports = [f"{name}={port}" for name, (_, port) in members().items()]
@@ -63,14 +63,14 @@ class Trio:
                 self.looks[key.data].append(look)
 
     def leader(self, *, but: str = "") -> str:
-        """Wait until another has said that it leads; return who."""
+        """Wait until a process other than `but` leads; return its name."""
         deadline = time.monotonic() + 30.0
         while True:
             self.read()
             for name, looks in self.looks.items():
                 if name != but and looks and looks[-1].leads:
                     return name
-            assert time.monotonic() < deadline, f"nobody leads: {self.looks}"
+            assert time.monotonic() < deadline, f"no process leads: {self.looks}"
 
     def generation(self, name: str) -> int:
         return self.looks[name][-1].generation
@@ -93,7 +93,7 @@ def test_l01_one_of_three_leads_and_when_it_is_killed_another(trio: Trio) -> Non
     trio.kill(old)
     new = trio.leader()
     assert trio.generation(new) > generation
-    # Scenario L06: it comes back with what it knew, and follows.
+    # Scenario L06: it restarts with its stored generation, and follows.
     trio.start(old)
     while not trio.looks[old]:
         trio.read()

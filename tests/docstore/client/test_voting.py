@@ -38,7 +38,7 @@ MESSAGES: list[Message] = [
 
 
 def members(names: str = "abc") -> dict[str, tuple[str, int]]:
-    """Return an address for each, of ports that were free a moment ago."""
+    """Return an address for each member, with ports that were free a moment ago."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in names]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -50,7 +50,7 @@ def members(names: str = "abc") -> dict[str, tuple[str, int]]:
 
 @asynccontextmanager
 async def votings(directory: Path, **settings: bytes) -> AsyncIterator[dict[str, Voting]]:
-    """Run three of them. settings: the secret of a member, by its name."""
+    """Run three members. settings: the secret of a member, by its name."""
     addresses = {name: ("localhost", port) for name, (_, port) in members().items()}
     async with AsyncExitStack() as stack:
         yield {
@@ -88,7 +88,7 @@ async def test_l01_l22_three_elect_a_leader_whom_all_know_and_which_hands_over(
         name = next(name for name, each in group.items() if each is old)
         await until(lambda: {each.leader for each in group.values()} == {name})
         assert {each.generation for each in group.values()} == {old.generation}
-        # Scenario L23: what the wall clock says has no effect.
+        # Scenario L23: the wall clock has no effect.
         hours = itertools.cycle((3600.0, -3600.0))
         wall = time.time
         monkeypatch.setattr(time, "time", lambda: wall() + next(hours))
@@ -109,23 +109,23 @@ async def test_who_leaves_leads_no_more_and_who_iterates_is_told(tmp_path: Path)
         await until(lambda: leaders(group))
         [old] = leaders(group)
         watcher, other = (each for each in group.values() if each is not old)
-        told: list[Changed] = []
-        watching = asyncio.create_task(listen(watcher, told))
+        seen: list[Changed] = []
+        watching = asyncio.create_task(listen(watcher, seen))
         left = old.generation
         await old.__aexit__(None, None, None)
         assert not old.leads()
         assert old.leader is None
         await until(lambda: watcher.leads() or other.leads())
         assert max(watcher.generation, other.generation) > left
-        await until(lambda: told[-1].leader and told[-1].generation > left)
-    await asyncio.wait_for(watching, 5.0)  # The end of the one is the end of the other.
-    generations = [change.generation for change in told]
+        await until(lambda: seen[-1].leader and seen[-1].generation > left)
+    await asyncio.wait_for(watching, 5.0)  # The iteration ends with its voting.
+    generations = [change.generation for change in seen]
     assert generations == sorted(generations)
 
 
-async def listen(voting: Voting, told: list[Changed]) -> None:
+async def listen(voting: Voting, seen: list[Changed]) -> None:
     async for change in voting:
-        told.append(change)  # noqa: PERF401 - what was told so far is looked at meanwhile
+        seen.append(change)  # noqa: PERF401 - the test reads the list meanwhile
 
 
 async def test_who_has_another_secret_is_not_heard(tmp_path: Path) -> None:

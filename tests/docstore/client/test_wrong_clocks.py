@@ -1,6 +1,6 @@
-"""Scenario L23: wall clocks jump by an hour, at nodes and at the holder; leases do not notice.
+"""Scenario L23: wall clocks of nodes and of the holder jump by an hour, without effect on leases.
 
-Nor does a document go sooner than it says, whichever node's clock is wrong.
+No document expires early either, whichever node's clock is wrong.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ STEPS = (
     (HOUR_S, -HOUR_S, 0.0),
     (-HOUR_S, 0.0, HOUR_S),
 )
-"""By how much the clock of each node is wrong."""
+"""The error of each node's clock, in seconds."""
 SHOWN_S = 5.0
-"""By which the clock that a node shows may differ from what it was set to."""
+"""The tolerance of the clock that a node shows."""
 PATIENCE_S = 30.0
 
 clock, wall = boot_clock(), time.time
@@ -50,7 +50,7 @@ class Clocks:
             node.data.with_suffix(".switches").write_text(json.dumps({"clock_s": off_s}))
 
     async def jump(self, offsets: Sequence[float]) -> None:
-        """Set the clocks, and return when each node shows its own."""
+        """Set the clocks; return when each node shows its new time."""
         self._set(offsets)
         for node, off_s in zip(self._nodes, offsets, strict=True):
             await until(lambda node=node, off_s=off_s: _shows(node, off_s))
@@ -64,7 +64,7 @@ async def _shows(node: LocalNode, off_s: float) -> bool:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Return when something holds; it may have to be waited for."""
+    """Return when a condition holds; it may be a coroutine."""
     deadline = clock() + PATIENCE_S
     while True:
         found = condition()
@@ -75,7 +75,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def _believed(lease: Lease) -> float:
-    """Return when its holder believes in a lease no more."""
+    """Wait until the holder does not believe in its lease; return the clock at that moment."""
     while lease.held():
         await asyncio.sleep(0.005)
     return clock()
@@ -91,7 +91,7 @@ def cluster() -> Iterator[tuple[LocalCluster, Clocks]]:
 
 @pytest.fixture(autouse=True)
 def _of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The holder's wall clock jumps whenever it is looked at."""
+    """Let the holder's wall clock jump at each read."""
     hours = itertools.cycle((HOUR_S, -HOUR_S))
     monkeypatch.setattr(time, "time", lambda: wall() + next(hours))
 
@@ -100,7 +100,7 @@ def _of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_one_clock_an_hour_ahead_deletes_no_young_document_once_another_node_is_down(
     cluster: tuple[LocalCluster, Clocks],
 ) -> None:
-    """Play first: the last clock that a dead node showed counts, and here it was right."""
+    """Run first: the last clock that a dead node showed counts, and here it is right."""
     nodes, clocks = cluster
     ahead, dead = nodes.nodes[0], nodes.nodes[2]
     await clocks.jump((HOUR_S, 0.0, 0.0))

@@ -1,4 +1,4 @@
-"""A server to talk to: one in this process, or the one that DOCSTORE_TEST_URL names."""
+"""A server for tests: one in this process, or the one that DOCSTORE_TEST_URL names."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ OUTSIDE = os.environ.get("DOCSTORE_TEST_URL", "").rstrip("/")
 
 @pytest.fixture
 def node() -> SingleNode:
-    """What is behind the face; only for tests that make it say something special."""
+    """Return the node of the server, for tests that set its answers."""
     if OUTSIDE:
         pytest.skip("needs the backend in this process")
     return SingleNode()
@@ -53,17 +53,17 @@ else:
 
 
 WAYS: dict[str, dict[str, str]] = {"plain": {}, "a task": {"X-Request-Id": "unusual"}}
-"""By which a PUT or GET of a document is served -> a header that makes it so (`fast_path.py`)."""
+"""Way to serve a PUT or GET of a document -> the header that selects it (`fast_path.py`)."""
 
 BOTH_WAYS = pytest.mark.parametrize(
     "way", ["plain", pytest.param("a task", marks=pytest.mark.thorough)], indirect=True
 )
-"""For tests of what is the same by either; a task serves all other requests of the quick tests."""
+"""For tests with the same answers by either way; `make test` runs them by the plain way only."""
 
 
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The header that makes a client's requests go one way; plain, unless the test says."""
+    """Return the header that selects the way of a client's requests; by default the plain way."""
     return WAYS[getattr(request, "param", "plain")]
 
 
@@ -79,7 +79,7 @@ Declare = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def declare(client: aiohttp.ClientSession) -> Declare:
-    """Declare a factory at a path that nobody has used; return the path."""
+    """Return a function that declares a factory at an unused path and returns the path."""
 
     async def declared(**members: Any) -> str:
         path = f"/t{os.getpid()}x{next(_numbers)}"
@@ -100,7 +100,7 @@ Raw = Callable[..., Awaitable[bytes]]
 
 @pytest.fixture
 def raw(base_url: str) -> Raw:
-    """Send bytes as they are; return everything until the server closes or falls silent."""
+    """Return a function that sends bytes, and returns all until the server closes or is silent."""
     parts = urlsplit(base_url)
 
     async def sent(data: bytes, *, silence_s: float = 2.0) -> bytes:
@@ -130,7 +130,7 @@ async def served() -> AsyncIterator[Serving]:
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is served without a task: methods and paths."""
+    """Return a list that collects the method and path of each request served without a task."""
     seen: list[str] = []
     serve = FastPath.serve
 

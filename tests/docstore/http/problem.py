@@ -1,4 +1,4 @@
-"""What every refusal must look like."""
+"""Checks that apply to every problem response."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ LEAKS = (
 
 
 async def problem_of(response: aiohttp.ClientResponse, status: int) -> dict[str, Any]:
-    """Return a response's problem, after checking that it is one, and the expected one."""
+    """Check that a response is a problem with the expected status; return its body."""
     text = await response.text()
     assert response.status == status, (response.status, text)
     assert response.content_type == "application/problem+json"

@@ -1,6 +1,6 @@
-"""A group of one without disk or protocol: what the HTTP face needs behind it, and no more.
+"""A node without disk or protocol, for tests of the HTTP server.
 
-It decides with the same `handle` and `Registry` as a node, so that its answers are real ones.
+It uses the same `handle` and `Registry` as a real node, so its answers are real ones.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ class SingleNode:
         self.registry = registry or Registry()
         self.histories: dict[str, list[Row]] = {}
         self.answers: list[Answer] = []
-        """Answers to give, in this order, instead of doing anything: what a cluster can say."""
+        """Answers to return in this order instead of running the operation."""
         self.waits: list[asyncio.Future[None]] = []
-        """What the next submissions wait for before they are answered."""
+        """Futures that delay the answers of the next submissions."""
         self.batches: list[int] = []
-        """How many operations came together, each time that some did."""
+        """Number of operations in each submitted batch."""
         self.fails = False
         self.draining = False
         self.why_not = ""
@@ -66,7 +66,7 @@ class SingleNode:
     @property
     def callbacks(self) -> Caller:
         if self.caller is None:
-            raise CallbackRefused("this node calls nobody")
+            raise CallbackRefused("callbacks are disabled")
         return self.caller
 
     def submit(self, operation: Operation, timeout_s: float) -> "asyncio.Future[Answer]":
@@ -253,7 +253,7 @@ class SingleNode:
 
 
 class Resyncs:
-    """Begins resynchronisations, all of which are over at once and have the same id."""
+    """Starts resynchronisations, all of which finish at once and have the same id."""
 
     def __init__(self, node: SingleNode) -> None:
         self._node = node

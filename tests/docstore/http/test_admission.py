@@ -1,4 +1,4 @@
-"""Connections that there is no room for, and those of slow clients: told, or closed."""
+"""Connections above the limit are refused with a problem, and those of slow clients closed."""
 
 import asyncio
 import gc
@@ -20,8 +20,8 @@ FEW_IN_ALL = Limits(connections_max=FEW, first_request_timeout_s=LONG_S)
 FEW_OF_ONE = Limits(connections_per_address_max=FEW, first_request_timeout_s=LONG_S)
 
 
-async def told(wire: Wire) -> bytes:
-    """Return all that is said on a connection before it is closed."""
+async def rest_of(wire: Wire) -> bytes:
+    """Return all bytes of a connection until it is closed."""
     async with asyncio.timeout(SOON_S):
         return await wire.reader.read()
 
@@ -35,10 +35,10 @@ async def told(wire: Wire) -> bytes:
 )
 async def test_one_too_many_is_told_so_and_the_others_go_on(limits: Limits, why: str) -> None:
     async with serving(limits) as served, AsyncExitStack() as stack:
-        await until(lambda: not served.connections)  # The one that has declared the factory.
+        await until(lambda: not served.connections)  # The connection that declared the factory.
         first, *_ = [await stack.enter_async_context(served.wire()) for _ in range(FEW)]
         async with served.wire() as late:
-            head, _, body = (await told(late)).partition(b"\r\n\r\n")
+            head, _, body = (await rest_of(late)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert {b"Retry-After: 1", b"Connection: close"} <= set(head.split(b"\r\n"))
         problem = json.loads(body)
@@ -71,9 +71,9 @@ async def test_those_that_are_refused_leave_one_line_in_the_log(
                 await held.ask(LIVE)
                 for _ in range(FEW):
                     async with served.wire() as late:
-                        assert (await told(late)).startswith(b"HTTP/1.1 503 ")
+                        assert (await rest_of(late)).startswith(b"HTTP/1.1 503 ")
             await until(lambda: not served.connections)
-        gc.collect()  # A task that failed says so once it is gone.
+        gc.collect()  # A failed task is logged when it is collected.
     assert [line["event"] for line in logs] == ["connections are refused"]
     assert logs[0]["why"] == "this node takes at most 1 connections"
     assert not caplog.records

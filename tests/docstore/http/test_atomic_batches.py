@@ -1,4 +1,4 @@
-"""Atomic batches at the face: what reaches an owner, with how much time, and what does not."""
+"""Atomic batches over HTTP: one deadline for all steps, and none sent after it."""
 
 import asyncio
 import itertools
@@ -17,12 +17,12 @@ TIMEOUT_S, LOOK_S = 10.0, 4.0
 
 
 class Slow(SingleNode):
-    """A node that takes its time to find out whether there is a factory; it keeps batches."""
+    """A node that finds factories slowly, and records submitted batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.late_s = 0.0
-        """By how much the loop's clock is ahead."""
+        """Seconds that the loop's clock is ahead."""
         self.submitted: list[tuple[Operation, float]] = []
 
     def service_at(self, path: str) -> Service | None:
@@ -41,13 +41,13 @@ class Slow(SingleNode):
 
 @pytest.fixture
 def node() -> Slow:
-    """What is behind the face."""
+    """Return the node of the server."""
     return Slow()
 
 
 @pytest.fixture
 async def slow(node: Slow, monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """That node, whose time passes on the loop's clock."""
+    """Return that node, whose delays advance the loop's clock."""
     loop = asyncio.get_running_loop()
     read = loop.time
     monkeypatch.setattr(loop, "time", lambda: read() + node.late_s)
@@ -58,7 +58,7 @@ _numbers = itertools.count()
 
 
 async def declared(client: Client, count: int) -> list[str]:
-    """Return a document of each of so many factories with keys, all of one key."""
+    """Declare factories with partition keys; return a link in each, all with one key."""
     paths = [f"/t{next(_numbers)}:" for _ in range(count)]
     for path in paths:
         async with client.post("/core/factories", json={"path": path}) as response:

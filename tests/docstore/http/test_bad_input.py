@@ -1,4 +1,4 @@
-"""Bad inputs, and the answer that each must get: never a 500, a hang or a traceback."""
+"""Bad inputs and their required answers: never a 500, a hang or a traceback."""
 
 import contextlib
 import gzip
@@ -24,7 +24,7 @@ BODY_MAX = 1 << 20
 
 
 def status_of(answer: bytes) -> int:
-    """Return the status of a raw answer, after checking what every refusal must be."""
+    """Check that a raw answer leaks no internals; return its status."""
     found = re.match(rb"HTTP/1\.1 (\d{3}) ", answer)
     assert found, answer[:200]
     text = answer.decode("utf-8", "replace")
@@ -98,7 +98,9 @@ async def test_a_header_may_be_as_long_as_a_token_of_the_group(raw: Raw, node: S
         assert status_of(await raw(GET + long + end)) in statuses
     url = b"GET /core/examples?after=" + b"a" * 1024 * 250 + b" HTTP/1.1\r\nHost: localhost\r\n"
     two = url + b"Last-Event-ID: " + b"a" * 1024 * 250
-    assert status_of(await raw(two + end)) == 200, "a stream that began with a token, and goes on"
+    assert status_of(await raw(two + end)) == 200, (
+        "a stream that started with a token and continues"
+    )
     three = b"".join(b"X%d: %b\r\n" % (n, b"a" * 1024 * 250) for n in range(3))
     assert status_of(await raw(GET + three)) == 431
 
@@ -175,7 +177,7 @@ async def test_bodies_that_are_too_large_are_413(client: Client, raw: Raw) -> No
         for at in range(0, len(large), 65536):
             yield large[at : at + 65536]
 
-    # Closed while it was still sending is also an answer.
+    # The node may also close the connection while the client still sends.
     with contextlib.suppress(aiohttp.ClientConnectionError):
         await send(client, in_chunks(), 413)
     lied = PUT + b"Content-Length: 99999999999\r\n\r\n{"

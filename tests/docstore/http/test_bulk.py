@@ -1,4 +1,4 @@
-"""Bulk: a line in, a line out, in order; what is wrong with a line is its own affair."""
+"""Bulk: each line has one result, in order; a wrong line fails alone."""
 
 import asyncio
 import gc
@@ -166,7 +166,7 @@ async def test_nobody_waits_for_another_line(
         ],
     )
     assert [each["status"] for each in results] == [201, 404, 404, 201, 201, 201]
-    assert submitted_before == [("/nowhere", [1])]  # Asked for once, and after what came before it.
+    assert submitted_before == [("/nowhere", [1])]  # Looked up once, after the lines before it.
     assert node.batches == [1, 1, 1, 1]
 
 
@@ -186,8 +186,8 @@ async def test_a_body_that_is_something_else_ends_in_one_problem(
 ) -> None:
     headers = {"Content-Type": media}
     async with client.post("/core/bulk", data=io.BytesIO(body), headers=headers) as response:
-        told = await problem_of(response, 400)
-    assert "10 lines in a row" in told["detail"]
+        problem = await problem_of(response, 400)
+    assert "10 lines in a row" in problem["detail"]
 
 
 async def test_a_stream_that_goes_over_into_something_else_ends_there(

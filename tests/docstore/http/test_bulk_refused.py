@@ -1,4 +1,4 @@
-"""What a bulk request refuses because it is said of one document, or in another's terms."""
+"""Headers, lines and bodies that a bulk request refuses."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""A node that is busy: it hangs up on nobody for a silence in which it did not listen."""
+"""A busy node does not close a connection for silence in a time when it could not read."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ async def test_a_fresh_connection_to_a_busy_node_is_not_reset_under_its_first_re
                 if not busy.is_set():
                     busy.set()
                     until = time.monotonic() + BUSY_S
-                    while time.monotonic() < until:  # It does nothing else, whatever comes.
+                    while time.monotonic() < until:  # Block the loop.
                         pass
                 await asyncio.sleep(0.001)
                 return await wire.ask(PUT.replace(b"/t/a", b"/t/%d" % number))
@@ -29,4 +29,4 @@ async def test_a_fresh_connection_to_a_busy_node_is_not_reset_under_its_first_re
         answers = await asyncio.gather(*map(ask, range(CLIENTS)))
         assert [each[:12] for each in answers] == [b"HTTP/1.1 201"] * CLIENTS
         async with served.wire() as wire:
-            assert await wire.is_closed()  # Where it listened, it does.
+            assert await wire.is_closed()  # It does after a silence in which it could read.

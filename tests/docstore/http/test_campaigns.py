@@ -18,7 +18,7 @@ from tests.docstore.http.single import SingleNode
 LINK, LEASE = "/core/locks/billing", "/core/leases/a"
 ACQUIRE = {"kind": "AcquireRequest", "candidate": "a", "lease": LEASE}
 RELEASE = {"kind": "ReleaseRequest", "candidate": "a", "lease": LEASE}
-SILENT = Answer(503, "no-owner", "nobody says")
+SILENT = Answer(503, "no-owner", "no answer")
 
 
 class Group(SingleNode):

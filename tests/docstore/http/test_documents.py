@@ -1,4 +1,4 @@
-"""Documents over HTTP: each row of the table of requests, through real sockets."""
+"""Requests to documents over HTTP, through real sockets."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The Fence header: what a client sees of it."""
+"""The Fence header in requests and answers."""
 
 from typing import Any
 

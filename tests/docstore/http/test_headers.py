@@ -1,4 +1,4 @@
-"""Reading over HTTP: the past, history, other representations, and what is not there."""
+"""Reads over HTTP: versions, other representations, other methods and unknown paths."""
 
 import hashlib
 import re

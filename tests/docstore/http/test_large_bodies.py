@@ -1,4 +1,4 @@
-"""Large bodies: read beside the loop and in their turn, to the same answers as small ones."""
+"""Large bodies are parsed in a thread, one at a time, with the same answers as small ones."""
 
 import asyncio
 import io
@@ -24,7 +24,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 MSGPACK = {"Content-Type": "application/msgpack"}
 TEXT = "x" * LARGE_BYTES
 STRANGE = b'{"a":[' + b'{"b":1},' * 100_000 + b'1],"c":"\\u003a"}'
-"""Nobody knows at once that no key is there twice: this takes a tenth of a second."""
+"""The check that no key is repeated takes a tenth of a second."""
 
 
 def pack_json(value: Any) -> bytes:
@@ -32,9 +32,10 @@ def pack_json(value: Any) -> bytes:
 
 
 async def sent(client: Client, method: str, url: str, body: bytes, **headers: str) -> int:
-    async with client.request(method, url, data=io.BytesIO(body), headers=JSON | headers) as told:
-        await told.read()
-        return told.status
+    data = io.BytesIO(body)
+    async with client.request(method, url, data=data, headers=JSON | headers) as response:
+        await response.read()
+        return response.status
 
 
 async def test_others_are_heard_while_a_large_body_is_read(
@@ -46,7 +47,7 @@ async def test_others_are_heard_while_a_large_body_is_read(
 
     def slowly(*arguments: Any, **named: Any) -> bodies.WrittenBody:
         is_read.set()
-        assert is_heard.wait(10), "nobody was heard"
+        assert is_heard.wait(10), "no other request was served"
         return written(*arguments, **named)
 
     monkeypatch.setattr(bodies, "written", slowly)
@@ -72,8 +73,8 @@ async def test_large_bodies_are_answered_as_small_ones(
     put = pack({"text": TEXT, "documentVersion": 1})
     assert await sent(client, "PUT", f"{factory}/a", put, **media) == 200
     async with client.get(f"{factory}/a") as response:
-        told = await response.json()
-        assert (told["documentVersion"], told["text"], "more" in told) == (2, TEXT, False)
+        page = await response.json()
+        assert (page["documentVersion"], page["text"], "more" in page) == (2, TEXT, False)
     wrong = {"text": TEXT, "documentSelfLink": "b"}
     assert await sent(client, "PUT", f"{factory}/a", pack(wrong), **media) == 400
     assert await sent(client, "PUT", f"{factory}/a", pack(TEXT), **media) == 400

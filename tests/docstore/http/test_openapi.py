@@ -1,6 +1,6 @@
-"""The description of the HTTP interface: that it names what the server answers, and nothing else.
+"""The OpenAPI description names exactly the paths, methods and parameters that the server takes.
 
-The server is asked itself, by OPTIONS, which methods it takes at a path of every kind.
+OPTIONS requests find out which methods the server takes at each kind of path.
 """
 
 import re
@@ -44,14 +44,14 @@ METHODS = frozenset("get head post put patch delete options".split())
 
 @pytest.fixture
 async def base_url(node: SingleNode, tmp_path: Path) -> AsyncIterator[str]:
-    """A server with all that one can have."""
+    """Yield the URL of a server with staging."""
     server = HttpServer(node, FAST, Staging(tmp_path))
     yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     await server.stop(0.1)
 
 
 def sample(template: str) -> str:
-    """Return a path that a template stands for."""
+    """Return an example path of a template."""
     return re.sub(r"\{(\w+)\}", lambda found: SAMPLES.get(found[1], "a"), template)
 
 
@@ -67,7 +67,7 @@ async def described(client: aiohttp.ClientSession) -> dict[str, Any]:
 
 
 async def allowed(client: aiohttp.ClientSession, path: str) -> set[str]:
-    """Return which methods the server takes at a path, none if there is nothing."""
+    """Return the methods that the server takes at a path; none if the path does not exist."""
     async with client.options(path) as answer:
         if answer.status in (404, 400):
             return set()
@@ -78,7 +78,7 @@ async def allowed(client: aiohttp.ClientSession, path: str) -> set[str]:
 
 
 def candidates(paths: set[str]) -> set[str]:
-    """Return paths of every kind, and whatever is one segment below them."""
+    """Return paths of each kind, and paths one segment below them."""
     found = (paths | routes()) - {"/"}
     found -= {f"{STAGING}/a/a"}  # Names of parts may have slashes.
     last = {path for path in found if path.rpartition("/")[2] in SUFFIXES}
@@ -93,13 +93,13 @@ async def test_each_path_and_method_is_described_and_answered(
     templates = (await described(client))["paths"]
     assert {weak, factory, f"{weak}/{{id}}/conflicts"} <= set(templates)
     for template, item in templates.items():
-        told = METHODS & set(item)
-        assert await allowed(client, sample(template)) == told, template
+        documented = METHODS & set(item)
+        assert await allowed(client, sample(template)) == documented, template
     for path in sorted(candidates({sample(each) for each in templates})):
         fitting = [each for each in templates if is_of(path, each)]
         if methods := await allowed(client, path):
-            told = [METHODS & set(templates[each]) for each in fitting]
-            assert methods in told, (path, methods, fitting)
+            documented = [METHODS & set(templates[each]) for each in fitting]
+            assert methods in documented, (path, methods, fitting)
 
 
 async def test_an_update_with_a_header_that_has_no_effect_there_is_refused(
@@ -126,7 +126,7 @@ def headers_of(page: dict[str, Any], operation: dict[str, Any]) -> set[str]:
 
 
 def parameters_of(page: dict[str, Any], operation: dict[str, Any]) -> set[str]:
-    """Return the parameters of an operation that stand in URLs."""
+    """Return the query parameters of an operation."""
     names = (each["$ref"].rpartition("/")[2] for each in operation.get("parameters", ()))
     found = [page["components"]["parameters"][name] for name in names]
     return {each["name"] for each in found if each["in"] == "query"}
@@ -140,10 +140,10 @@ async def detail_of(client: aiohttp.ClientSession, method: str, url: str) -> tup
 
 
 FOR_ANYBODY = re.compile(r"/health/|/metrics|/core/ui|/core/docs|/\Z")
-"""Pages for supervisors and browsers, which put things behind an address that mean nothing."""
+"""Pages for supervisors and browsers, which may add meaningless parameters to a URL."""
 
 PLACES = frozenset({"cursor", "after"})
-"""Said by links to further pages, of a query or of a list: the two do not go together."""
+"""Parameters of links to the next page, of a query or of a listing; they exclude each other."""
 
 
 async def test_a_parameter_that_is_not_described_is_refused_and_named(
@@ -160,15 +160,15 @@ async def test_a_parameter_that_is_not_described_is_refused_and_named(
                 assert status != 400, (method, template, detail)
             else:
                 found = (status, detail.partition(", but")[0])
-                told = "there is no parameter 'unheardOf' here"
-                assert found == (400, told), (method, template)
+                detail = "there is no parameter 'unheardOf' here"
+                assert found == (400, detail), (method, template)
 
 
 async def test_a_parameter_is_there_once_and_is_what_it_may_be(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     factory = await declare()
-    for url, told in {
+    for url, detail in {
         f"{factory}?$limit=1&$limit=2": "parameter $limit must be given once; got it twice",
         f"{factory}?expand=maybe": "expand must be true or false; got 'maybe'",
         f"{factory}?$count=maybe": "$count must be true or false; got 'maybe'",
@@ -177,7 +177,7 @@ async def test_a_parameter_is_there_once_and_is_what_it_may_be(
         f"{factory}/a?documentversion=0": "there is no parameter 'documentversion' here,"
         " but at, documentVersion",
     }.items():
-        assert await detail_of(client, "GET", url) == (400, told)
+        assert await detail_of(client, "GET", url) == (400, detail)
 
 
 def media_types(page: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Factories as collections, declarations, and what the node says of itself."""
+"""Pages of factories and declarations, and of the node itself."""
 
 import re
 from typing import Any
@@ -66,7 +66,7 @@ async def test_pages_walk_through_everything_once(client: Client, factory: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "detail"),
     [
         ("filter", "parameter filter must be spelt $filter"),
         ("orderBy", "parameter orderBy must be spelt $orderby"),
@@ -74,10 +74,10 @@ async def test_pages_walk_through_everything_once(client: Client, factory: str, 
     ],
 )
 async def test_a_parameter_that_is_misspelt_is_not_passed_over(
-    client: Client, factory: str, name: str, told: str
+    client: Client, factory: str, name: str, detail: str
 ) -> None:
     async with client.get(factory, params={name: "3"}) as response:
-        assert (await problem_of(response, 400))["detail"] == told
+        assert (await problem_of(response, 400))["detail"] == detail
 
 
 async def test_an_expanded_page_ends_before_it_gets_too_large(client: Client, factory: str) -> None:
@@ -147,7 +147,7 @@ async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
     link = f"/core/factories{path}"
     page = await get(client, link)
     assert [each["member"] for each in page["warnings"]] == ["schema"]
-    for verb in ("PUT", "PATCH"):  # What was read may be sent back.
+    for verb in ("PUT", "PATCH"):  # A client may send back the page that it read.
         kept = page | {"indexes": ["a"], "schema": None}
         async with client.request(verb, link, json=kept) as response:
             assert response.status == 200, await response.text()
@@ -191,7 +191,7 @@ async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client
     assert {"/health/ready", "/metrics", "/core/factories"} <= page["links"].keys()
     for path in page["links"]:
         async with client.get(path) as response:
-            assert response.status in (200, 503), path  # Of a lone face: there are no streams.
+            assert response.status in (200, 503), path  # This node has no streams.
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "none"}
     async with client.get("/?from=here", headers=browser) as response:
         assert (response.status, await response.json()) == (200, page)
@@ -300,9 +300,9 @@ async def test_a_member_that_a_request_does_not_have_is_not_passed_over(
     client: Client, path: str, body: dict[str, Any]
 ) -> None:
     async with client.patch(path, json={**body, "Force": True}) as response:
-        told = (await problem_of(response, 400))["detail"]
+        detail = (await problem_of(response, 400))["detail"]
     kind = body.get("kind", "SynchronizeRequest")
-    assert told == f"a {kind} has no member 'Force'"
+    assert detail == f"a {kind} has no member 'Force'"
 
 
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\n]*",?)+\})? [-+0-9.eE]+(inf|nan)?\Z')

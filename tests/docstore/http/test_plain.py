@@ -1,7 +1,7 @@
-"""Plain requests are served without a task, and nobody can tell.
+"""Plain requests are served without a task, with the same bytes as by a task.
 
-Whatever a client sends, however it is cut: what is plain gets the very bytes that the other way
-gives. How its connection lives is in `test_plain_connections.py`.
+The bytes are equal for any request, however it is cut. `test_plain_connections.py` tests the
+connections.
 """
 
 import asyncio
@@ -142,7 +142,7 @@ async def test_a_plain_request_makes_no_task(served: Serving) -> None:
     assert any("_handle_request" in name for name in made)
 
 
-# Nobody can tell
+# The same bytes
 
 PATHS = st.sampled_from(
     "/t/a /t/b /t/a%20b /t/%C3%A9 /t/%zz /t//a /t/.. /t/a/ /t /t/template /t/a/versions /t/~x"
@@ -251,7 +251,7 @@ async def test_both_ways_to_a_lock_give_the_same_bytes(requests: list[Any]) -> N
 
 
 async def _grant(served: Serving) -> None:
-    """Have two leases, of which one has ended."""
+    """Create two leases, one of them ended."""
     for link, phase in ((LEASE, LeasePhase.ALIVE), (ENDED, LeasePhase.ENDED)):
         state = json.dump(LeaseState(ttl_ms=1000, phase=phase).state())
         made = Operation(verb="PUT", link=link, body=state, creates=True)
@@ -277,7 +277,7 @@ async def test_a_lock_is_taken_and_released_as_plain_requests(
 
 
 async def _all_of(wire: Wire, request: bytes) -> bytes:
-    """Return all that is said until the server closes; it is asked to after the request."""
+    """Send a request, then one that closes the connection; return all answers."""
     try:
         first = await wire.ask(request)
     except asyncio.IncompleteReadError as error:
@@ -321,7 +321,7 @@ async def test_so_is_what_fails_at_its_owner(served: Serving) -> None:
     assert served.server.metrics.internal_errors == 2
 
 
-# However it is cut
+# Requests that are cut
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A connection on which plain requests come: in order, one at a time, and ended as any other."""
+"""A connection with plain requests: served in order, one at a time, and closed as any other."""
 
 import asyncio
 import gc
@@ -79,7 +79,7 @@ async def test_it_is_not_waited_for_longer_than_said() -> None:
         wire.writer.write(GET)
         await until(lambda: not served.node.waits)
         await asyncio.wait_for(served.server.stop(0.05), SOON_S)
-        held.set_result(None)  # Nobody is there to hear it.
+        held.set_result(None)  # The client has disconnected.
         assert await wire.is_closed()
 
 
@@ -160,7 +160,7 @@ async def test_silence_while_it_is_served_closes_nothing() -> None:
         await until(lambda: connection._kept is not None and connection._keepalive_handle is None)
         held.set_result(None)
         assert (await wire.answer()).startswith(b"HTTP/1.1 201 ")
-        assert await wire.is_closed()  # Its silence after that does.
+        assert await wire.is_closed()  # Silence after the answer closes it.
 
 
 async def test_who_is_sent_away_is_told_so(served: Serving) -> None:

@@ -1,4 +1,4 @@
-"""What a cluster can say, and how it is said over HTTP: status, code, outcome, retry advice."""
+"""Answers of a cluster and their HTTP form: status, code, outcome and headers."""
 
 import asyncio
 import re
@@ -160,8 +160,8 @@ async def test_an_error_of_ours_is_counted_and_logged_with_its_request(
             node.submit = fail  # type: ignore[method-assign]
         with capture_logs() as logs:
             async with client.get(path, headers=traced) as response:
-                told = await problem_of(response, 500)
-        assert "secret" not in told["detail"]
+                problem = await problem_of(response, 500)
+        assert "secret" not in problem["detail"]
         [line] = [line for line in logs if line["log_level"] == "error"]
         said = (line["method"], line["path"], line["traceparent"], line["request_id"])
         assert said == ("GET", path, TRACE, "of-the-client")

@@ -1,4 +1,4 @@
-"""What bulk work may take: a job's own wish, its quota, the default; the lowest counts."""
+"""The rate of a bulk job: the lower of its request and its quota, or of the default quota."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ async def test_what_is_no_rate_is_refused_and_would_bound_nothing(wrong: Any) ->
     asked = Operation(verb="PUT", link="/core/spark/quotas/default", body=body, creates=True)
     assert (await node.submit(asked, 1.0)).status == 422
     [row] = node.histories["/core/spark/quotas/default"]
-    node.histories[row.link] = [row._replace(state=body)]  # By an owner that looked at nothing.
+    node.histories[row.link] = [row._replace(state=body)]  # As if an owner had not validated it.
     assert await Quotas(node).rate("a", READS) == 0.0
 
 
@@ -70,5 +70,5 @@ async def test_a_quota_is_read_once_in_a_while() -> None:
     await put(node, "default", {READS: 50})
     quotas = Quotas(node)
     assert await quotas.rate("a", READS) == 50.0
-    node.fails = True  # Nobody is asked again so soon.
+    node.fails = True  # The quota is not read again yet.
     assert await quotas.rate("a", READS) == 50.0

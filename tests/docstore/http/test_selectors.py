@@ -1,4 +1,4 @@
-"""Selectors, and the pages of nodes through any of them: one face, without a group."""
+"""Selectors, and the pages of nodes that they forward to, on one node."""
 
 import aiohttp
 import pytest

@@ -25,7 +25,7 @@ WITH_OPENTELEMETRY = pytest.mark.skipif(
 
 
 class Collector:
-    """Takes spans by OTLP over HTTP, in protobuf. url: where."""
+    """Receives spans by OTLP over HTTP, in protobuf. url: its address."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -82,7 +82,7 @@ async def declare(url: str) -> None:
 
 
 async def ask(group: LocalCluster, link: str, flags: str) -> str:
-    """Ask for a few things at a node that does not own a document; return the owner's name."""
+    """Send a few requests to a node that does not own a document; return the owner's name."""
     owner = await asyncio.to_thread(group.owner_of, link)
     entry = next(each for each in group.nodes if each is not owner)
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-{flags}"}

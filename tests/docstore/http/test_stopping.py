@@ -1,4 +1,4 @@
-"""How a server stops: it waits for what is under way, and for nothing else."""
+"""A stopping server waits for its running requests, and not for idle connections."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ from tests.docstore.http.single import SingleNode
 from tests.docstore.http.wires import Wire, until
 
 LONG_S, SOON_S = 3600.0, 10.0
-"""A grace that no test lives through; and by when what need not wait for it must be over."""
+"""A grace longer than any test, and a deadline for events that must not wait for it."""
 PATIENT = Limits(body_timeout_s=LONG_S, first_request_timeout_s=LONG_S, keepalive_timeout_s=LONG_S)
 
 
@@ -50,7 +50,7 @@ async def test_nor_is_one_that_is_made_in_the_moment_of_stopping(
         listener: Listener, handler: RequestHandler, transport: asyncio.Transport
     ) -> None:
         made(listener, handler, transport)
-        # This task runs before the one of the connection, which is not there yet.
+        # This task runs before the task of the connection, which does not exist yet.
         stopped.set_result(asyncio.create_task(server.stop(LONG_S)))
 
     monkeypatch.setattr(Listener, "connection_made", stop_first)
@@ -64,7 +64,7 @@ async def test_one_that_is_made_after_that_is_closed() -> None:
     listener = server._listener
     assert listener is not None
     await server.stop(LONG_S)
-    # As if it had been accepted before, and is only heard of now.
+    # As if it had been accepted before the stop.
     late = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
     async with late:
         port = late.sockets[0].getsockname()[1]
@@ -103,7 +103,7 @@ LIVE = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @asynccontextmanager
 async def connected(server: HttpServer, port: int) -> AsyncIterator[Wire]:
-    """Connect, and have an answer: so that the connection is an old one."""
+    """Connect, and get one answer, so that the connection is established."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with closing(writer):
         wire = Wire(reader, writer)
@@ -201,7 +201,7 @@ async def test_a_shared_port_is_served_by_all_and_left_first() -> None:
     for server in servers:
         await server.start("127.0.0.1", 0)
         await server.share("127.0.0.1", port)
-    with pytest.raises(ConnectionRefusedError):  # Nobody listens yet.
+    with pytest.raises(ConnectionRefusedError):  # No server listens yet.
         await asyncio.open_connection("127.0.0.1", port)
     for server in servers:
         await server.serve_shared()

@@ -1,4 +1,4 @@
-"""Requests about subscriptions that end before anybody is called."""
+"""Requests for subscriptions that end without a callback."""
 
 import aiohttp
 import pytest

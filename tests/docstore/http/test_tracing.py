@@ -1,4 +1,4 @@
-"""A request's trace context: on its way to the owner, in log lines, and gone with the request."""
+"""A request's trace context: in its operations and log lines, and not in later requests."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 async def test_what_is_asked_for_a_request_is_asked_in_its_trace(
     client: ClientSession, node: SingleNode
 ) -> None:
-    """One request after the other, on the same connection."""
+    """The requests follow each other on the same connection."""
     seen, submit = [], node.submit
 
     def submitted(*arguments: Any) -> Any:

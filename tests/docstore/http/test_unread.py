@@ -1,4 +1,4 @@
-"""Clients that do not take their answers: cut off in the end, whatever kind of answer it is."""
+"""Connections of clients that do not read their answers are aborted, for each kind of answer."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Client:
-    """A connection that shows what a test says."""
+    """A connection with the marks of a test."""
 
     def __init__(self, *marks: Mark | None) -> None:
         self.marks, self.is_cut = list(marks), False
@@ -57,7 +57,7 @@ def test_who_reads_slowly_or_has_read_all_meanwhile_stays() -> None:
 
 @asynccontextmanager
 async def deaf(port: int) -> AsyncIterator[socket.socket]:
-    """Connect as a client that takes little."""
+    """Connect with a small receive buffer."""
     with closing(socket.socket()) as caller:
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         caller.setblocking(False)
@@ -78,7 +78,7 @@ async def test_plain_answers_that_nobody_reads(line: bytes) -> None:
 
 
 async def test_what_is_left_when_the_connection_closes_in_order() -> None:
-    """Closing had waited for ever for the last of it to be read."""
+    """Once, an orderly close waited for ever until the client read the last answer."""
     async with serving(replace(BRIEF, keepalive_timeout_s=0.05)) as served:
         async with served.wire() as wire:
             await wire.ask(asked("PUT", "/t/a", body=b'{"a":"%b"}' % (b"a" * LARGE)))
@@ -91,7 +91,7 @@ async def test_what_is_left_when_the_connection_closes_in_order() -> None:
 
 
 async def test_an_answer_is_not_taken_back_by_what_lies_behind_it() -> None:
-    """A socket that is closed with something unread is reset, and its client has no answer."""
+    """A socket closed with unread input is reset, and its client would lose the answer."""
     last = asked("GET", "/t/a", b"Connection: close\r\n")
     async with serving(PATIENT) as served, served.wire() as wire:
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -180,7 +180,7 @@ async def test_who_still_sends_its_request_is_not_standing_still() -> None:
 
 
 def sent(connection: Connection) -> int:
-    """Return how much of its body a client has sent that has something to read."""
+    """Return the progress of the request body of a client with unread answers."""
     mark = connection.mark()
     assert mark is not None
     return mark[1]

@@ -1,4 +1,4 @@
-"""What stands at fixed names below factories and documents: through one face, without a group."""
+"""The utilities of factories and documents, such as /config and /stats, on one node."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ async def test_of_what_is_not_there_nothing_is(client: Client, link: str, name: 
         await problem_of(response, 404)
     async with client.get(f"/nowhere/a/{name}") as response:
         await problem_of(response, 404)
-    if name == "versions":  # Those of what was deleted are still there.
+    if name == "versions":  # Versions of a deleted document remain.
         return
     await client.delete(link)
     async with client.get(f"{link}/{name}") as response:
@@ -89,7 +89,7 @@ async def test_no_document_and_no_factory_has_the_name_of_a_utility(
         async with client.post("/core/factories", json={"path": path}) as response:
             await problem_of(response, 400)
     assert plain == []
-    # Beginning like one, or in other letters, it is a name like any other.
+    # A longer name, or one in capitals, is an ordinary name.
     for near in (f"{name}s", name.upper()):
         async with client.put(f"{factory}/{near}", json={}) as response:
             assert response.status == 201
@@ -174,7 +174,7 @@ async def test_a_change_of_config_is_one_of_the_declaration(
     assert (await get(client, link))["retention"] == {"versions": 2}
     async with client.put(f"{factory}/a", json={}) as response:
         assert response.status == 201
-    # What was read may be sent back, and conditions hold.
+    # A client may send back the page that it read, and conditions apply.
     async with client.patch(config, json=page, headers={"If-Match": '"1.0"'}) as response:
         await problem_of(response, 412)
     async with client.patch(config, json=page, headers={"If-Match": '"1.1"'}) as response:

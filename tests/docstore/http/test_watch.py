@@ -1,4 +1,4 @@
-"""What cannot be watched; what can is in tests/docstore/reads/scans/test_changes.py."""
+"""Watches that are refused; tests/docstore/reads/scans/test_changes.py has the others."""
 
 import aiohttp
 import pytest

@@ -1,4 +1,4 @@
-"""Requests as bytes, on connections that are held: to a server in this process."""
+"""Requests as bytes, on persistent connections to a server in this process."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ class Wire:
         self.reader, self.writer = reader, writer
 
     async def answer(self, *, is_head: bool = False) -> bytes:
-        """Return the next answer, without what no two answers share. is_head: it has no body."""
+        """Return the next answer without its date. is_head: it has no body."""
         async with asyncio.timeout(SOON_S):
             head = await self.reader.readuntil(b"\r\n\r\n")
             found = re.search(rb"\r\nContent-Length: (\d+)\r\n", head)
@@ -54,26 +54,26 @@ class Wire:
         return await self.answer(is_head=request.startswith(b"HEAD"))
 
     async def is_closed(self) -> bool:
-        """Say whether the server has closed, once it has said all."""
+        """Say whether the server closes the connection without more bytes."""
         async with asyncio.timeout(SOON_S):
             return await self.reader.read() == b""
 
 
 class Serving:
-    """A server with the factory /t, and how many requests it has found plain."""
+    """A server with the factory /t."""
 
     def __init__(self, node: SingleNode, server: HttpServer, port: int) -> None:
         self.node, self.server, self.port = node, server, port
 
     @property
     def connections(self) -> set[Any]:
-        """The connections that it has."""
+        """The open connections of the server."""
         assert self.server._listener is not None
         return set(self.server._listener._open)
 
     @asynccontextmanager
     async def wire(self) -> AsyncIterator[Wire]:
-        """Connect."""
+        """Open a connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         with closing(writer):
             yield Wire(reader, writer)

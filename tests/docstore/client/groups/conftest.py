@@ -1,4 +1,4 @@
-"""Three nodes for all tests of roles and groups by way of the client; none of them stops a node."""
+"""Three nodes for all tests of roles and groups with the client, none of which stops a node."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -25,7 +25,7 @@ async def client(group: LocalCluster) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def name() -> str:
-    """A name that nothing has yet."""
+    """Return an unused name."""
     return f"name{next(NUMBERS)}"
 
 

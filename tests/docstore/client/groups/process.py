@@ -1,4 +1,4 @@
-"""A process that takes part in a role, and prints (moment, whether it leads) at every look.
+"""A member of a role, which prints (moment, whether it leads) again and again.
 
 python -m tests.docstore.client.groups.process NAME SESSION_S URL...
 """
@@ -16,7 +16,7 @@ async def main(name: str, session_s: float, urls: list[str]) -> None:
             before = time.clock_gettime(time.CLOCK_BOOTTIME)
             leads = role.leads(0)
             after = time.clock_gettime(time.CLOCK_BOOTTIME)
-            # It said so between the two moments: of a yes the later one counts, of a no the other.
+            # Between both moments: print the later one for a yes, the earlier one for a no.
             sys.stdout.write(f"{after if leads else before} {int(leads)}\n")
             sys.stdout.flush()
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Roles, leases and groups of the blocking client, whose heartbeats run in a thread of its own."""
+"""Roles, leases and groups of the blocking client, whose heartbeats run in its own thread."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from docstore.client.portal import THREAD
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait; looking costs nothing but a look at the clock."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
@@ -32,7 +32,7 @@ def test_a_role_is_led_while_this_thread_does_something_else(
         assert role.leads_key("EURUSD")
         began = time.monotonic()
         while time.monotonic() - began < 1.2:
-            assert role.leads(0), "its heartbeats do not need this thread"
+            assert role.leads(0), "heartbeats do not need this thread"
         assert threads()
     assert not threads()
     with pytest.raises(RuntimeError, match="within `with`"):
@@ -95,17 +95,17 @@ def test_a_call_of_another_thread_ends_with_the_client(group: LocalCluster, name
 
 
 def test_a_callback_that_would_wait_for_itself_is_told_so(group: LocalCluster, name: str) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     def acquired(_: object) -> None:
         try:
             store.get("/notes/a")
         except RuntimeError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     with (
         Client(group.urls) as store,
         store.role(name, session_s=1.0, on_acquired=acquired) as role,
     ):
-        until(lambda: role.leads(0) and told != [])
-    assert "a callback must not wait" in told[0]
+        until(lambda: role.leads(0) and errors != [])
+    assert "a callback must not wait" in errors[0]

@@ -1,4 +1,4 @@
-"""The commands on roles and groups, beside processes that take part."""
+"""The commands for roles and groups, while processes are members."""
 
 import asyncio
 import json
@@ -100,7 +100,7 @@ async def test_a_group_is_read_described_reset_and_deleted(
 async def test_what_is_produced_is_sent_when_the_command_is_stopped(
     client: Client, group: LocalCluster, name: str
 ) -> None:
-    """It waits for no more input then, and what it has read is in no pipe any more."""
+    """The command waits for no more input, and sends the records that it has read."""
     await client.json("POST", "/core/streams", {"name": name})
     for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
         producing = await asyncio.create_subprocess_exec(
@@ -131,7 +131,7 @@ async def test_offsets_are_reset_to_places_of_all_partitions(
 ) -> None:
     topics = [name, f"{name}-more"]
     for url in group.urls:
-        await metrics(url)  # A group that is new is shown although figures are kept for a while.
+        await metrics(url)  # A new group must be shown although figures are cached.
     for topic in topics:
         await client.json("POST", "/core/streams", {"name": topic, "partitions": 2})
         async with client.producer(topic) as producer:

@@ -1,4 +1,4 @@
-"""Consumer groups on three real nodes: shares, commits, and going on after others."""
+"""Consumer groups on three real nodes: shared partitions, commits, and resumed reads."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ PARTITIONS = 4
 
 @pytest.fixture
 async def topic(client: Client, name: str) -> str:
-    """A topic with four partitions and a hundred records."""
+    """Create a topic with four partitions and a hundred records; return its name."""
     await client.json("POST", "/core/streams", {"name": name, "partitions": PARTITIONS})
     await produce(client, name, 0, 100)
     return name
@@ -32,7 +32,7 @@ async def produce(client: Client, topic: str, first: int, until: int) -> None:
 
 
 async def read(group: ConsumerGroup, seen: list[int], count: int = 0) -> None:
-    """Read so many records, or for ever."""
+    """Read until `seen` has `count` records, or for ever."""
     async for record in group:
         seen.append(record.value)
         if len(seen) == count:
@@ -112,12 +112,12 @@ async def test_records_since_the_last_commit_come_again_after_a_crash(
         await read(first, seen, 70)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             if any(each in repr(task) for each in ("Member", "ConsumerGroup")):
-                task.cancel()  # As a crash does it: not a word.
+                task.cancel()  # As in a crash, the client sends nothing more.
         again: list[int] = []
         async with client.group(topic, [topic], session_s=1.0) as second:
             await until_told(lambda: read_some(second, again))
     assert set(seen) | set(again) == set(range(100))
-    assert len(set(seen) & set(again)) == 31, "since the commit; the one in hand counts not yet"
+    assert len(set(seen) & set(again)) == 31, "those since the commit, and the one in hand"
 
 
 async def read_some(group: ConsumerGroup, seen: list[int]) -> bool:
@@ -196,7 +196,7 @@ async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhil
         await until(lambda: len(seen) == 250 or reading.done())
         reading.cancel()
         [ended] = await asyncio.gather(reading, return_exceptions=True)
-    if isinstance(ended, RequestFailed):  # It asked just while there was no topic.
+    if isinstance(ended, RequestFailed):  # The reader met the moment without a topic.
         assert ended.code in ("no-such-topic", "no-such-partition")
         async with client.group(topic, [topic]) as group, asyncio.timeout(20):
             await read(group, seen, 250)
@@ -217,11 +217,11 @@ async def test_a_reader_of_a_topic_that_is_made_again_is_told_so(
 
 async def rest_of(reading: AsyncGenerator[ReadRecord, None]) -> None:
     async for record in reading:
-        assert record.value < 1_000, "of the topic that was made again"
+        assert record.value < 1_000, "a record of the recreated topic"
 
 
 async def again(client: Client, topic: str, first: int, until: int) -> None:
-    """Delete a topic, make it again, and produce into it."""
+    """Delete and recreate a topic, and produce into it."""
     await client.json("DELETE", f"/core/streams/{topic}")
     await client.json("POST", "/core/streams", {"name": topic, "partitions": PARTITIONS})
     await produce(client, topic, first, until)
@@ -245,15 +245,15 @@ async def test_a_group_cannot_be_set_beyond_what_its_partition_has(
 
 async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -> None:
     with pytest.raises(RequestFailed) as refused:
-        async with client.group("nobody", ["no-such-topic"]):
-            raise AssertionError("it must not come so far")
+        async with client.group("unknown", ["no-such-topic"]):
+            raise AssertionError("the block must not run")
     assert refused.value.status == 404
 
 
 async def test_a_group_of_which_a_topic_was_deleted_is_not_waited_for(
     client: Client, topic: str
 ) -> None:
-    """Reading to the end waited for the end of that topic for ever."""
+    """Once, a read to the end waited for the deleted topic for ever."""
     gone = f"{topic}-gone"
     await client.json("POST", "/core/streams", {"name": gone})
     await client.json("POST", "/core/groups", {"name": topic, "topics": [gone, topic]})
@@ -322,10 +322,10 @@ async def test_a_block_that_an_error_ends_leaves_at_once_without_the_record_in_h
 async def test_a_record_that_takes_too_long_goes_to_another_member(
     client: Client, topic: str
 ) -> None:
-    told: list[tuple[str, str, int]] = []
+    events: list[tuple[str, str, int]] = []
 
     def tell(event: str) -> PartitionCallback:
-        return lambda topic, partition: told.append((event, topic, partition))
+        return lambda topic, partition: events.append((event, topic, partition))
 
     late = client.group(
         topic, [topic], max_poll_s=0.5, on_acquired=tell("acquired"), on_revoked=tell("revoked")
@@ -335,7 +335,7 @@ async def test_a_record_that_takes_too_long_goes_to_another_member(
     async def part() -> None:
         async with late:
             async for record in late:
-                assert ("acquired", topic, record.partition) in told
+                assert ("acquired", topic, record.partition) in events
                 async with asyncio.timeout(20.0), client.group(topic, [topic]) as other:
                     async for again in other:
                         if again.value == record.value:
@@ -344,24 +344,24 @@ async def test_a_record_that_takes_too_long_goes_to_another_member(
 
     with pytest.raises(GroupEnded, match="longer than max_poll_s"):
         await part()
-    assert ("revoked", topic, found[0].partition) in told
+    assert ("revoked", topic, found[0].partition) in events
 
 
 async def test_what_was_read_ahead_under_a_lost_tenure_is_not_handed_out(
     client: Client, group: LocalCluster, topic: str
 ) -> None:
-    """A process that was stopped handed it out, although others had processed it meanwhile."""
-    told: list[tuple[str, int]] = []
+    """Once, a paused process handed out records that others had processed meanwhile."""
+    events: list[tuple[str, int]] = []
     gate = asyncio.Event()
 
     async def acquired(_: str, partition: int) -> None:
-        told.append(("acquired", partition))
+        events.append(("acquired", partition))
         await gate.wait()
 
     gate.set()
     async with client.group(
         topic, [topic], session_s=1.0, commit_s=60.0, on_acquired=acquired,
-        on_fenced=lambda _, partition: told.append(("fenced", partition)),
+        on_fenced=lambda _, partition: events.append(("fenced", partition)),
     ) as member:  # fmt: skip
         seen: set[int] = set()
         records = aiter(member)
@@ -369,17 +369,19 @@ async def test_what_was_read_ahead_under_a_lost_tenure_is_not_handed_out(
             seen.add((await anext(records)).partition)
         gate.clear()
         page = f"{group.urls[0]}/core/groups/{topic}"
-        blocking_until(lambda: page_of(page).get("members") == [])  # No heartbeat leaves.
+        blocking_until(
+            lambda: page_of(page).get("members") == []
+        )  # It blocks the loop, so no heartbeat is sent.
         await until(lambda: len(member.partitions) == PARTITIONS)
         following = asyncio.ensure_future(anext(records))
-        await until(lambda: len(told) > PARTITIONS)
+        await until(lambda: len(events) > PARTITIONS)
         done, _ = await asyncio.wait({following}, timeout=0.1)
         assert not done, "the callback of no new tenure has returned"
         gate.set()
         assert (await following).value in range(100)
-        await until(lambda: len(told) == 3 * PARTITIONS)
-    again = [each for each in told[PARTITIONS:] if each[0] == "acquired"]
-    assert all(told.index(("fenced", each)) < told.index(("acquired", each), PARTITIONS)
+        await until(lambda: len(events) == 3 * PARTITIONS)
+    again = [each for each in events[PARTITIONS:] if each[0] == "acquired"]
+    assert all(events.index(("fenced", each)) < events.index(("acquired", each), PARTITIONS)
                for _, each in again)  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Offsets whose owner has just died: they are shown as they are, or not at all."""
+"""Offsets whose owner has just died: the true value is shown, or none."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ AT_ONCE = {"Docstore-Timeout-Ms": "150"}
 
 
 async def test_an_offset_or_a_lag_that_cannot_be_read_is_not_shown_as_less() -> None:
-    """It was -1, as if the group had read nothing; the lag was that of the other partitions."""
+    """Once, the offset was shown as -1, and the lag without the unread partitions."""
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:
             topic = {"name": "t", "partitions": PARTITIONS, "replicationFactor": 1}
@@ -54,13 +54,15 @@ async def test_a_group_is_told_as_deleted_once_its_offsets_are() -> None:
             await client.json("POST", "/core/streams", {"name": "t", "partitions": PARTITIONS})
             group = await _made(client, nodes)
             assert nodes.nodes[2].process is not None
-            nodes.nodes[2].process.send_signal(signal.SIGSTOP)  # Who is killed is missed sooner.
+            nodes.nodes[2].process.send_signal(
+                signal.SIGSTOP
+            )  # A killed node would be detected sooner.
             with pytest.raises(RequestFailed, match="504 the group is deleted, its offsets may"):
                 await client.json("DELETE", group, **AT_ONCE)
 
 
 async def _made(client: Client, nodes: LocalCluster) -> str:
-    """Make a group that the first node owns, with an offset for each partition."""
+    """Create a group that the first node owns, with an offset for each partition."""
     for number in count():
         group = f"/core/groups/g{number}"
         if nodes.owner_of(group) is nodes.nodes[0]:

@@ -1,4 +1,4 @@
-"""Exclusive roles in processes of their own, by one clock that all of them share."""
+"""Exclusive roles in separate processes, compared by one shared clock."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass
 class Watched:
-    """A process, and what it has said."""
+    """A process, and its printed lines."""
 
     process: Process
     said: list[tuple[float, bool]] = field(default_factory=list)

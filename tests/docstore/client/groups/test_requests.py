@@ -1,4 +1,4 @@
-"""Requests at groups, roles and members: what they are answered, and what is refused."""
+"""Requests to groups, roles and members: their answers and refusals."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ async def refused(client: Client, method: str, path: str, body: Any = None) -> t
 
 @pytest.fixture
 async def roles(client: Client, name: str) -> str:
-    """The path of two roles that nobody leads."""
+    """Create two roles without a leader; return their path."""
     page = await client.json("POST", "/core/roles", {"name": name, "partitions": 2})
     return str(page["documentSelfLink"])
 
@@ -33,17 +33,17 @@ async def test_a_member_joins_pulses_waits_and_leaves(client: Client, roles: str
     joined = await join(client, roles, "x")
     assert joined["kind"] == "Joined"
     assert joined["settings"]["sessionMs"] == 6_000
-    told = await client.json("PATCH", f"{roles}/members/x", pulse(1))
-    assert (told["kind"], told["assigned"]) == ("Changed", {"0": 1, "1": 1})
-    told = await client.json("PATCH", f"{roles}/members/x", pulse(1, "0", "1", number=2))
-    assert told == {"kind": "Confirmed", "listing": 2}
+    answer = await client.json("PATCH", f"{roles}/members/x", pulse(1))
+    assert (answer["kind"], answer["assigned"]) == ("Changed", {"0": 1, "1": 1})
+    answer = await client.json("PATCH", f"{roles}/members/x", pulse(1, "0", "1", number=2))
+    assert answer == {"kind": "Confirmed", "listing": 2}
     page = await client.json("GET", f"{roles}/members")
     assert page["members"]["x"]["owned"] == ["0", "1"]
     wait = {"kind": "WaitRequest", "generation": 1, "listing": 2}
-    told = await client.json("PATCH", f"{roles}/members/x", wait, Prefer="wait=1")
-    assert told == {"kind": "Woken"}
-    told = await client.json("DELETE", f"{roles}/members/x")
-    assert told == {"kind": "Left"}
+    answer = await client.json("PATCH", f"{roles}/members/x", wait, Prefer="wait=1")
+    assert answer == {"kind": "Woken"}
+    answer = await client.json("DELETE", f"{roles}/members/x")
+    assert answer == {"kind": "Left"}
     assert (await client.json("GET", roles))["state"] == "Empty"
 
 
@@ -147,7 +147,7 @@ async def test_nobody_writes_a_groups_document_as_a_document(client: Client, rol
 
 @pytest.fixture
 async def consumers(client: Client, name: str) -> str:
-    """The path of a group that reads one topic of one partition."""
+    """Create a group that reads one topic of one partition; return its path."""
     await client.json("POST", "/core/streams", {"name": name})
     page = await client.json("POST", "/core/groups", {"name": name, "topics": [name]})
     return str(page["documentSelfLink"])
@@ -172,7 +172,7 @@ async def test_offsets_of_what_is_no_partition_are_refused(
 
 
 async def join_alone(client: Client, group: str) -> dict[str, int]:
-    """Have a member join, and return the tokens of all partitions."""
+    """Let a member join; return the tokens of all partitions."""
     await join(client, group, "x")
     return dict((await client.json("PATCH", f"{group}/members/x", pulse(1)))["assigned"])
 
@@ -192,7 +192,7 @@ async def test_a_token_that_the_group_has_not_granted_claims_nothing(
 async def test_a_commit_of_before_its_group_was_made_again_is_none(
     client: Client, consumers: str, name: str
 ) -> None:
-    """A member that has not heard of it must not say where the new group begins."""
+    """A member that does not know the deletion must not set an offset of the new group."""
     token = (await join_alone(client, consumers))[f"{name}/0"]
     path, claim = f"{consumers}/offsets/{name}/0", {"kind": "ClaimRequest", "token": token}
     await client.json("PATCH", path, claim)
@@ -213,7 +213,7 @@ async def test_a_commit_of_before_its_group_was_made_again_is_none(
 async def test_a_commit_of_a_member_before_a_reset_does_not_undo_it(
     client: Client, consumers: str, name: str
 ) -> None:
-    """Its session was over, which it had not heard of yet."""
+    """The member does not know yet that its session has ended."""
     records = {"records": [{"value": number} for number in range(4)]}
     await client.json("POST", f"/core/streams/{name}/partitions/0/records", records)
     token = (await join_alone(client, consumers))[f"{name}/0"]
@@ -253,6 +253,6 @@ async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
         (416, "offset-out-of-range"), (409, "topic-recreated"),
     ]  # fmt: skip
     assert (await client.json("PATCH", f"{path}/0", claim))["offset"] == 4
-    nobody = "/core/groups/nobody/offsets"
-    assert await refused(client, "PATCH", f"{nobody}/{name}/0", claim) == (404, "no-such-group")
-    assert await refused(client, "GET", nobody) == (404, "no-such-group")
+    unknown = "/core/groups/unknown/offsets"
+    assert await refused(client, "PATCH", f"{unknown}/{name}/0", claim) == (404, "no-such-group")
+    assert await refused(client, "GET", unknown) == (404, "no-such-group")

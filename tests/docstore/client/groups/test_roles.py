@@ -1,4 +1,4 @@
-"""Roles on three real nodes: who leads, what a fence refuses, and what a crash costs."""
+"""Roles on three real nodes: their leaders, their fences, and the loss of a process."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ async def test_n02_three_processes_share_six_partitions(client: Client, name: st
 async def test_who_leaves_is_succeeded_at_once_and_its_fence_is_refused(
     client: Client, name: str
 ) -> None:
-    made = await client.post("/core/examples", {"name": "nobody"})
+    made = await client.post("/core/examples", {"name": "new"})
     link = made.value["documentSelfLink"]
     async with client.role(name) as first:
         old = await first.led(0)
@@ -64,26 +64,26 @@ async def test_who_leaves_is_succeeded_at_once_and_its_fence_is_refused(
 async def test_n09_a_partition_passes_on_once_the_callback_has_returned(
     client: Client, name: str
 ) -> None:
-    told: list[str] = []
+    seen: list[str] = []
     gate = asyncio.Event()
 
     async def revoked(event: object) -> None:
         assert isinstance(event, Revoked)
         assert not first.leads_partition(event.partition)
-        told.append("begun")
+        seen.append("begun")
         await gate.wait()
         assert event.protected(first.now())
-        told.append("done")
+        seen.append("done")
 
     first = client.role(name, roles=2, on_revoked=revoked)
     async with first:
         await until(lambda: led(first) == [0, 1])
         async with client.role(name, roles=2) as second:
-            await until(lambda: told == ["begun"])
+            await until(lambda: seen == ["begun"])
             assert led(second) == []
             gate.set()
             await until(lambda: len(led(second)) == 1)
-            assert told == ["begun", "done"]
+            assert seen == ["begun", "done"]
 
 
 async def test_events_come_in_order_and_asking_for_the_next_acknowledges(
@@ -247,13 +247,13 @@ async def test_a_process_whose_roles_are_gone_learns_it_on_leaving_unless_it_fai
 async def test_what_a_process_does_on_revocation_is_over_before_its_successor_leads(
     client: Client, name: str, ends: str
 ) -> None:
-    leads, begun, gate, told = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[str]()
+    leads, begun, gate, seen = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[str]()
 
     async def revoked(event: Revoked) -> None:
         begun.set()
         await gate.wait()
         assert event.protected(first.now())
-        told.append(f"revoked {event.partition}")
+        seen.append(f"revoked {event.partition}")
 
     first = client.role(name, roles=2, on_revoked=revoked)
 
@@ -277,7 +277,7 @@ async def test_what_a_process_does_on_revocation_is_over_before_its_successor_le
         assert (led(first), led(second)) == ([], [])
         gate.set()
         await until(lambda: led(second) == [0, 1])
-        assert sorted(told) == ["revoked 0", "revoked 1"]
+        assert sorted(seen) == ["revoked 0", "revoked 1"]
         [end] = await asyncio.gather(leaving, return_exceptions=True)
     kinds = {"at its end": "NoneType", "by an error": "KeyError", "cancelled": "CancelledError"}
     assert type(end).__name__ == kinds[ends]
@@ -286,22 +286,22 @@ async def test_what_a_process_does_on_revocation_is_over_before_its_successor_le
 async def test_where_two_may_lead_a_process_that_leaves_is_told_of_it_to_the_end(
     client: Client, name: str
 ) -> None:
-    told: list[str] = []
+    seen: list[str] = []
 
     async def over(event: object) -> None:
         await asyncio.sleep(0.05)
-        told.append(type(event).__name__)
+        seen.append(type(event).__name__)
 
     what: dict[str, Any] = {"on_revoked": over, "on_fenced": over}
     async with client.role(name, mode="nonExclusive", **what) as role:
         await until(lambda: role.leads(0))
-    assert told in (["Revoked"], ["Fenced"])
+    assert seen in (["Revoked"], ["Fenced"])
 
 
 async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_said(
     client: Client, name: str
 ) -> None:
-    told: list[str] = []
+    seen: list[str] = []
 
     async def listen() -> None:
         async for event in first.events():
@@ -309,14 +309,14 @@ async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_said
                 assert event.protected(first.now())
                 await asyncio.sleep(0.05)
                 assert first.member.id in (await client.json("GET", f"/core/roles/{name}"))["live"]
-            told.append(type(event).__name__)
+            seen.append(type(event).__name__)
 
     first = client.role(name)
     async with first:
         listening = asyncio.create_task(listen())
         await until(lambda: first.leads(0))
     await listening
-    assert told == ["Acquired", "Revoked"]
+    assert seen == ["Acquired", "Revoked"]
 
 
 @pytest.mark.parametrize("role", [-1, 4])

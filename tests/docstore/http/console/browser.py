@@ -1,4 +1,4 @@
-"""A real browser without a window: Chromium, told what to do over its DevTools protocol."""
+"""A real browser without a window: Chromium, controlled over its DevTools protocol."""
 
 import asyncio
 import base64
@@ -33,41 +33,41 @@ KEYS = {
 NAME_OF_FOCUSED = """((it) => it.getAttribute('aria-label') ?? it.labels?.[0]?.textContent
     ?? it.textContent.trim())(document.activeElement)"""
 EXECUTABLE = next(filter(None, map(shutil.which, NAMES)), None)
-"""None where there is no such browser."""
+"""None if no Chromium is installed."""
 
 
 class Browser:
-    """One page of it."""
+    """One page of a browser."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self.troubles: list[str] = []
-        """What the page's scripts threw, and what the browser refused to load or to run."""
+        """Errors of the page's scripts, and loads and scripts that the browser blocked."""
 
     async def listen(self) -> None:
-        """Take what the browser says, until it ends."""
+        """Receive messages of the browser until it ends."""
         async for message in self._socket:
-            told = json.loads(message.data)
-            if "id" in told:
-                self._waiting.pop(told["id"]).set_result(told)
-            elif told["method"] == "Runtime.exceptionThrown":
-                details = told["params"]["exceptionDetails"]
+            reply = json.loads(message.data)
+            if "id" in reply:
+                self._waiting.pop(reply["id"]).set_result(reply)
+            elif reply["method"] == "Runtime.exceptionThrown":
+                details = reply["params"]["exceptionDetails"]
                 self.troubles.append(json.dumps(details)[:1000])
-            elif told["method"] == "Log.entryAdded":
-                self.troubles.append(told["params"]["entry"]["text"])
+            elif reply["method"] == "Log.entryAdded":
+                self.troubles.append(reply["params"]["entry"]["text"])
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Return what a method of the protocol answers."""
+        """Call a method of the protocol; return its result."""
         number = next(self._numbers)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         async with asyncio.timeout(SOON_S):
-            told = await answer
-        assert "error" not in told, told
-        found: dict[str, Any] = told["result"]
+            reply = await answer
+        assert "error" not in reply, reply
+        found: dict[str, Any] = reply["result"]
         return found
 
     async def open(self, url: str) -> None:
@@ -76,18 +76,18 @@ class Browser:
 
     async def run(self, script: str) -> Any:
         """Return the value of an expression in the page."""
-        told = await self.call(
+        reply = await self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        assert "exceptionDetails" not in reply, reply
+        return reply["result"].get("value")
 
     async def until(self, condition: str) -> None:
         """Return once an expression is true."""
         try:
             async with asyncio.timeout(SOON_S):
                 while True:
-                    with suppress(AssertionError):  # The page may be on its way.
+                    with suppress(AssertionError):  # The page may still load.
                         if await self.run(f"Boolean({condition})"):
                             return
                     await asyncio.sleep(0.02)
@@ -96,19 +96,19 @@ class Browser:
             raise AssertionError(f"never {condition}: {self.troubles} {shown}") from None
 
     async def text(self) -> str:
-        """Return what is shown."""
+        """Return the text of the page."""
         shown: str = await self.run("document.querySelector('main').innerText")
         return shown
 
     async def press(self, key: str, *, control: bool = False) -> None:
-        """Press a key of KEYS, and let it go."""
+        """Press and release a key of KEYS."""
         code, text = KEYS[key]
         about = {
             "key": text or key, "code": key, "windowsVirtualKeyCode": code,
             "modifiers": 2 if control else 0,
         }  # fmt: skip
-        told = {"text": text} if text and not control else {}
-        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **told)
+        typed = {"text": text} if text and not control else {}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **typed)
         await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     async def tab_to(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Browser:
         raise AssertionError(f"Tab does not lead to {name}, but to {seen}")
 
     async def type_into(self, field: str, text: str) -> None:
-        """Go to a field by Tab, and replace its text by keys alone."""
+        """Move to a field by Tab, and replace its text by keys alone."""
         await self.tab_to(field)
         await self.press("KeyA", control=True)
         await self.call("Input.insertText", text=text)
@@ -134,26 +134,26 @@ class Browser:
         await self.until("!document.querySelector('dialog')")
 
     async def shown(self, url: str, view: str) -> str:
-        """Go to a view; return its text once it is there."""
+        """Open a view; return its text once it is shown."""
         await self.open(f"{url}/core/ui#/{view}")
         await self.until("document.querySelector('main h1')")
         return await self.text()
 
     async def click(self, title: str) -> None:
-        """Click what is called so, once it is there."""
+        """Click the element with a title, once it exists."""
         named = named_in("body", title)
         await self.until(named)
         await self.run(f"{named}.click()")
 
     async def write(self, field: str, text: str) -> None:
-        """Replace what stands in a field, as keys do."""
+        """Replace the text of a field, as keys do."""
         await self.until(f"document.querySelector({field!r})")
         await self.run(f"document.querySelector({field!r}).focus()")
         await self.run(f"document.querySelector({field!r}).select()")
         await self.call("Input.insertText", text=text)
 
     async def resize(self, width: int, scheme: str = "light") -> None:
-        """Give the page a width in pixels, and the scheme of colours `light` or `dark`."""
+        """Set the width of the page in pixels, and its colour scheme, `light` or `dark`."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=800, deviceScaleFactor=1, mobile=False,
@@ -162,13 +162,13 @@ class Browser:
         await self.call("Emulation.setEmulatedMedia", features=features)
 
     async def picture(self) -> bytes:
-        """Return what is to be seen, as PNG."""
+        """Return a screenshot as PNG."""
         shot = await self.call("Page.captureScreenshot", format="png")
         return base64.b64decode(shot["data"])
 
 
 def named_in(place: str, title: str) -> str:
-    """Return the script that finds what is called so in a place."""
+    """Return a script that finds the element with a title in a place."""
     return (
         f"[...document.querySelectorAll(':is({place}) :is(button, a, summary)')].find((it) =>"
         f" [it.textContent.trim(), it.getAttribute('aria-label')].includes({title!r}))"

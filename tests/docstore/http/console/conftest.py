@@ -1,4 +1,4 @@
-"""A node with what the pages of the console show, and a browser."""
+"""A node with content for the pages of the console, and a browser."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -27,7 +27,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def session(url: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """Return a session with the node, which has what the pages show."""
+    """Return a session with the node, which has content for the pages."""
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(url, headers=headers) as found:
         await furnish(found)

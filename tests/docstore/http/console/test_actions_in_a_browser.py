@@ -1,4 +1,4 @@
-"""Actions on rights to act, groups and subscriptions: by mouse, after a question, over HTTP."""
+"""Actions on locks, elections, leases, groups and subscriptions, each after a confirmation."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ TTL_MS = 4_000
 async def queue(
     session: Session, kind: str, name: str, *candidates: str, ttl_ms: int = HOUR_MS
 ) -> None:
-    """Have candidates ask for a lock or an election, in their order. ttl_ms: of the first."""
+    """Queue candidates for a lock or an election. ttl_ms: of the first one's lease."""
     request = {"locks": "AcquireRequest", "elections": "CampaignRequest"}[kind]
     for candidate in candidates:
         lease = {"documentSelfLink": f"{name}~{candidate}", "ttlMs": ttl_ms, "holder": candidate}
@@ -75,7 +75,7 @@ async def test_a_lock_is_broken_and_a_candidate_withdrawn(
     await browser.answer("Let it expire")
     await browser.until("document.querySelector('main').innerText.includes('expiring')")
     assert (await page(session, "/core/leases/jobs~b"))["state"] == "expiring"
-    assert holder_of(await page(session, "/core/locks/jobs")) == "b"  # As long as its lease.
+    assert holder_of(await page(session, "/core/locks/jobs")) == "b"  # Until its lease has ended.
     await browser.click("Break jobs")
     await browser.answer("End it now")
     await until(session, "/core/locks/jobs", lambda found: found["holder"] is None)
@@ -93,7 +93,9 @@ async def test_a_leader_resigns_and_hands_on(browser: Browser, url: str, session
     await browser.click("Transfer to c")
     await browser.run("document.querySelectorAll('dialog button')[1].click()")
     await browser.until("document.querySelector('dialog').innerText.includes('a stops within 3 s')")
-    assert holder_of(await page(session, link)) == "a"  # Until its own clock has told it.
+    assert (
+        holder_of(await page(session, link)) == "a"
+    )  # It holds until its lease has expired by its own clock.
     await until(session, link, lambda found: holder_of(found) == "c")  # And b still waits.
     assert await alive == HTTPStatus.GONE
     await browser.until("document.querySelector('dd').textContent === 'c'")

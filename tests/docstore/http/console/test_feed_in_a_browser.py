@@ -38,7 +38,7 @@ SHOWN = "document.querySelector('ul').textContent"
 
 @pytest.fixture
 async def site() -> AsyncIterator[tuple[str, list[str]]]:
-    """Serve a page of a site of its own; return its URL, and the list with the page."""
+    """Serve a page of another site; return its URL, and the list with the page."""
     pages: list[str] = []
 
     async def page(request: web.BaseRequest) -> web.Response:

@@ -1,4 +1,4 @@
-"""The console's files: which there are, what is said with them, and what none of them may do."""
+"""The console's files: their table, their headers, and the constructs that they may not use."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ WAYS_IN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "srcdoc", "DOMParser",
     "createContextualFragment", "setHTML", "eval(", "new Function", "javascript:",
 )  # fmt: skip
-"""By which text could become a page, or a program."""
+"""Constructs by which text could become markup or a script."""
 
 UPLOT = {
     "uplot-licence.txt":
@@ -41,7 +41,7 @@ UPLOT = {
 
 @pytest.fixture
 async def base_url(node: SingleNode) -> AsyncIterator[str]:
-    """A node that asks everybody who he is."""
+    """Yield the URL of a node that needs a token."""
     server = HttpServer(node, FAST, access=Access(Authenticator(rules_of(""))))
     yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     await server.stop(0.1)
@@ -101,7 +101,7 @@ async def test_a_name_may_be_spelt_with_escapes(raw: Raw) -> None:
 
 
 def test_uplot_is_that_of_its_release() -> None:
-    """Its digests are those of the files in the package `uplot` 1.6.32 of npm."""
+    """The digests are those of the files in the package `uplot` 1.6.32 of npm."""
     for name, digest in UPLOT.items():
         content = (FOLDER / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == digest, name
@@ -111,7 +111,7 @@ def test_uplot_is_that_of_its_release() -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_a_browser_is_led_to_the_console(raw: Raw, method: str) -> None:
     accepts = b"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nConnection: close\r\n"
-    answer = await raw(asked(method, "/", accepts))  # Without a token, at a node that needs one.
+    answer = await raw(asked(method, "/", accepts))  # Without a token.
     assert answer.startswith(b"HTTP/1.1 303 "), answer[:80]
     assert b"\r\nLocation: /core/ui\r\n" in answer
     assert b"\r\nVary: Accept\r\n" in answer
@@ -135,7 +135,7 @@ def test_a_leader_has_stopped_before_the_console_transfers_its_lead() -> None:
 
 
 def test_nothing_comes_from_elsewhere() -> None:
-    """Neither does anything stand within the page that its policy would not run."""
+    """The page has no inline style or script either, which its policy would block."""
     for name in (*NAMES, "index.html"):
         text = (FOLDER / name).read_text("utf-8")
         text = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
@@ -152,6 +152,6 @@ def test_nothing_comes_from_elsewhere() -> None:
 @pytest.mark.parametrize("name", [each for each in OWN if each.endswith(".js")])
 def test_modules_are_of_the_house(name: str) -> None:
     lines = (FOLDER / name).read_text("utf-8").splitlines()
-    assert lines[0].startswith("// "), "the head of a file says what it is"
+    assert lines[0].startswith("// "), "the first line of a file describes it"
     assert not [number for number, line in enumerate(lines, 1) if len(line) > 100]
     assert len(lines) <= 400

@@ -99,14 +99,14 @@ async def test_topics_and_records_are_made_by_keys(
 
 
 class Form(NamedTuple):
-    """A form: its view, clicks that open it, fields with what is typed, and its button."""
+    """A form: its view, clicks that open it, fields with their input, and its button."""
 
     view: str
     clicks: Sequence[str]
     fields: dict[str, str]
     button: str
     error: str = ""
-    """Part of the node's refusal of what is typed."""
+    """Part of the node's refusal of this input."""
     at: str = ""
     """The field at which the refusal is shown; "" for the first."""
 
@@ -137,7 +137,7 @@ async def fill_in(browser: Browser, url: str, form: Form) -> None:
 
 
 async def insist_on_input(browser: Browser, form: Form) -> None:
-    """Check that what was typed is still there."""
+    """Check that the form keeps its input."""
     for name, text in form.fields.items():
         assert await browser.run(f"document.querySelector('#field-{name}').value") == text
 
@@ -189,10 +189,10 @@ async def test_the_input_of_each_form_stays_when_the_node_is_dead(
                 await page.click(form.button)
             for page, form in pages:
                 await page.until("document.querySelector('.banner')")
-                told = (
+                words = (
                     "/not answer|connecting again/.test(document.querySelector('main').innerText)"
                 )
-                await page.until(told)
+                await page.until(words)
                 await insist_on_input(page, form)
         finally:
             group.start(group.nodes[0])

@@ -1,4 +1,4 @@
-"""The console in a real browser, of a real node: what is seen, and what a document cannot do there.
+"""The console of a real node in a real browser: its views, and documents that cannot run scripts.
 
 Where there is no Chromium these are skipped: `apt-get install chromium`.
 """
@@ -80,7 +80,7 @@ async def test_what_a_document_says_is_text(
 async def test_a_script_within_a_page_would_not_run(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
-    """Were there a way in after all: the policy is the second wall."""
+    """The policy is the second defence, should markup get into a page."""
     await browser.shown(url, "factories")
     await browser.run(f"document.querySelector('main').innerHTML = {json.dumps(HOSTILE)}")
     await browser.run("document.querySelector('main a').click()")
@@ -128,7 +128,7 @@ async def test_a_document_is_made_and_deleted(
     await browser.until("document.querySelector('h1').textContent === '/notes/made here'")
     await browser.click("Delete")
     await browser.until("document.querySelector('dialog')")
-    await browser.press("Enter")  # Whoever presses it at once has not decided yet.
+    await browser.press("Enter")  # The first button, which changes nothing.
     await browser.until("!document.querySelector('dialog')")
     await browser.click("Delete")
     await browser.answer("Delete")
@@ -197,8 +197,8 @@ async def test_it_is_used_by_keys_alone(
     assert await browser.run("document.activeElement.id") == "main"
     for expected in ("Create a topic", "table", "orders"):  # A table that keys can scroll.
         await browser.press("Tab")
-        told = "(it => it.getAttribute('aria-label') ?? it.textContent)(document.activeElement)"
-        assert await browser.run(told) == expected
+        focused = "(it => it.getAttribute('aria-label') ?? it.textContent)(document.activeElement)"
+        assert await browser.run(focused) == expected
     await browser.press("Enter")
     await browser.until("document.querySelector('h1').textContent === 'orders'")
     assert await browser.run("document.activeElement.id") == "main"
@@ -220,10 +220,10 @@ async def test_a_token_is_asked_for_shown_and_kept_in_its_tab(browser: Browser) 
     server = HttpServer(SingleNode(), FAST, access=asks)
     url = f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}"
     await browser.open(f"{url}/core/ui#/list/core/factories")
-    for token, told in (("wrong", "rejects this token"), ("nö ASCII", "printable ASCII")):
+    for token, text in (("wrong", "rejects this token"), ("nö ASCII", "printable ASCII")):
         await browser.write("dialog input", token)
         await browser.press("Enter")
-        await browser.until(f"document.querySelector('dialog .error').innerText.includes({told!r})")
+        await browser.until(f"document.querySelector('dialog .error').innerText.includes({text!r})")
         assert await browser.run("document.querySelector('dialog input').value") == token
     await browser.write("dialog input", "right")
     await browser.press("Enter")

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(EXECUTABLE is None, reason="there is no Chromium here"),
 ]
 AXE = os.environ.get("AXE_SCRIPT", "")
-VIOLATIONS = """axe.run(document).then((told) => told.violations.map((each) =>
+VIOLATIONS = """axe.run(document).then((found) => found.violations.map((each) =>
     `${each.id}: ${each.nodes[0].html} ${each.nodes[0].failureSummary}`))"""
 MODES = [(1280, "light"), (1280, "dark"), (375, "light"), (375, "dark")]
 BIG = {"films": [{"title": f"film {n}", "cast": ["one", "two"]} for n in range(18_000)]}
@@ -87,7 +87,7 @@ async def test_services_are_listed_with_kind_documents_and_indexes(
     cells = "[...document.querySelectorAll('td')].filter((it) => it.innerText === '{}')[0]"
     row = f"[...{cells}.parentElement.children].map((it) => it.innerText)"
     people = row.replace("{}", "/people")
-    await browser.until(f"{people}[2] === '3'")  # It is counted after the page is shown.
+    await browser.until(f"{people}[2] === '3'")  # The count follows after the page.
     shown = await browser.run(people)
     assert shown[:5] == ["/people", "hr:Person", "3", "3", "name; city, age desc"]
     service = await browser.run(row.replace("{}", "/accounts"))
@@ -186,12 +186,12 @@ async def test_a_large_document_is_shown_folded(
     assert await browser.run(f"{films}.length") == 200
     opened = "document.querySelectorAll('.json details')[1].open"
     await browser.run("document.querySelectorAll('.json summary')[1].focus()")
-    await browser.press("Enter")  # Keys fold it too.
+    await browser.press("Enter")  # Keys fold members too.
     await browser.until(f"!{opened}")
     await browser.click("Change")
     lines = "document.querySelector('textarea').value.split('\\n').length"
     assert await browser.run(lines) == 3  # A line for each member would take a browser seconds.
-    await browser.click("Save")  # Blanks do not count towards the most that a node takes.
+    await browser.click("Save")  # Spaces do not count towards the limit of a body.
     await browser.until("document.querySelector('dd')?.textContent === '1'")
     await browser.shown(url, "list/notes")
     await browser.until("document.querySelector('td.excerpt')?.textContent.length <= 160")
@@ -208,14 +208,14 @@ async def test_json_is_taken_apart_without_being_a_value(browser: Browser, url: 
             '{\n  "{,:\\"": "]}",\n  "b": [\n    9007199254740993,\n    {}\n  ]\n}',
         ),
     ):  # fmt: skip
-        told = await browser.run(f"""import('/core/ui/json.js').then((it) => [
+        found = await browser.run(f"""import('/core/ui/json.js').then((it) => [
             it.membersOf({json.dumps(text)}).map(([name]) => JSON.parse(name)),
             it.written(it.membersOf({json.dumps(text)})), it.indented({json.dumps(text)}),
             it.compact(it.indented({json.dumps(text)})), it.compact({json.dumps(text)})])""")
-        assert told[0] == names
-        assert json.loads(told[1]) == json.loads(text)
-        assert told[2] == tidy
-        assert told[3] == told[4]
+        assert found[0] == names
+        assert json.loads(found[1]) == json.loads(text)
+        assert found[2] == tidy
+        assert found[3] == found[4]
 
 
 async def test_topics_and_records_are_made_by_mouse(

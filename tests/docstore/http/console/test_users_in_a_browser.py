@@ -1,4 +1,4 @@
-"""The console of a group with an access file: it offers to each user what this user may do."""
+"""The console of a group with an access file: it offers each user the granted actions only."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -40,7 +40,7 @@ OFFERED: dict[str, dict[str, tuple[str, ...]]] = {
     "holders/roles/pricing": dict.fromkeys(("Remove",), BOTH),
     "subscriptions": dict.fromkeys(("Pause", "Delete"), ("reader", "admin", "owner")),
 }
-"""View -> action -> the users to whom it is offered."""
+"""View -> action -> the users that may use it."""
 ACTIONS = {action for offered in OFFERED.values() for action in offered}
 SHOWN = "[...document.querySelectorAll('main :is(button, a, summary)')].map((it) => it.innerText)"
 
@@ -60,7 +60,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def furnished(node: str) -> AsyncIterator[str]:
-    """Return a node that has what the pages show; a user who only reads has a subscription."""
+    """Yield a node with content for the pages; the reader has a subscription."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer admin"}
     async with aiohttp.ClientSession(node, headers=headers) as session, receiving() as receiver:
         await furnish(session)
@@ -90,7 +90,7 @@ async def test_each_user_is_offered_what_is_granted(browser: Browser, furnished:
 
 
 async def test_what_is_not_offered_is_refused(furnished: str) -> None:
-    """The oracle of the table above: requests by which the actions are done."""
+    """Some requests of the actions above, sent by a user without the grants."""
     headers = {"Authorization": "Bearer clerk"}
     broken = {"kind": "ExpireRequest"}
     async with aiohttp.ClientSession(furnished, headers=headers) as session:

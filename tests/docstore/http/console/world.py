@@ -1,4 +1,4 @@
-"""Content for the pages of the console: factories, a topic, and rights to act."""
+"""Content for the pages of the console: factories, a topic, locks, elections and leases."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ async def put(session: aiohttp.ClientSession, path: str, body: str) -> None:
 
 
 async def furnish(session: aiohttp.ClientSession) -> None:
-    """Make what is not there yet."""
+    """Create the content that is missing."""
     for path, asked in MADE:
         await ask(session, "POST", path, asked, 201, 409)
     for kind, name, request in TURNS:

@@ -1,4 +1,4 @@
-"""Tools of others, each installed once in a folder of its own, and three nodes to play against.
+"""External tools, each installed once in its own folder, and three nodes for their tests.
 
 The folders are below the one for temporary files. Without a registry to install a tool from, its
 tests are skipped.
@@ -26,7 +26,7 @@ FILM = {"required": ["title"], "properties": {
 
 
 def run(*command: str | Path, where: Path, timeout_s: float = 600) -> str:
-    """Return what a command prints. Fails with all that it says."""
+    """Return the output of a command; fail with its whole output if it fails."""
     done = subprocess.run(
         command, cwd=where, capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -65,7 +65,7 @@ def post(url: str, body: dict[str, Any]) -> None:
 
 
 def in_venv(name: str, requirement: str) -> Path:
-    """Return the folder of the programs of a Python package; skip where it cannot be had."""
+    """Return the folder of a Python package's programs; skip where it cannot be installed."""
     binaries = TOOLS / name / "venv" / "bin"
     installed(name, [
         [sys.executable, "-m", "venv", "venv"],

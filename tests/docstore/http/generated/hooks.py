@@ -1,4 +1,4 @@
-"""The values that schemathesis sends of the store's own formats, and the rules between values.
+"""Values of the store's formats for schemathesis, and rules between values.
 
 It loads this module by SCHEMATHESIS_HOOKS, in an environment of its own.
 """
@@ -51,7 +51,7 @@ LEFT_OUT = {
     "If-None-Match": "not with a KeepAliveRequest",
     "Prefer": "a wait needs an If-None-Match that names one version",
 }
-"""Headers whose use depends on the rest of a request -> why they are left out."""
+"""Header that depends on the rest of its request -> why it is left out."""
 RELATED = frozenset(
     {"mode", "sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options"}
 )
@@ -69,11 +69,11 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def map_headers(context: Any, headers: dict[str, Any]) -> dict[str, Any]:
-    """Send deadlines that can be met, waits that end soon, and what fits its request."""
+    """Return headers with a deadline that can be met, without those that do not fit."""
     if headers:
         if "Docstore-Timeout-Ms" in headers:
             headers["Docstore-Timeout-Ms"] = str(TIMEOUT_MS)
-        if "Idempotency-Key" in headers:  # Each of these is another request.
+        if "Idempotency-Key" in headers:  # Each request needs its own key.
             headers["Idempotency-Key"] = f"{headers['Idempotency-Key'][:99]}{next(NUMBERS)}"
         # Lines of a bulk request are atomic only in factories of partition keys.
         lines = ("Idempotency-Key", "Fence") if context.operation.path == BULK else ()
@@ -84,7 +84,7 @@ def map_headers(context: Any, headers: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.hook
 def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
-    """Send what the descriptions say of parameters that exclude each other."""
+    """Return parameters without those that exclude each other."""
     if query:
         if "waitMs" in query:
             query["waitMs"] = WAIT_MS
@@ -104,7 +104,7 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """Send records to topics, and whole numbers without a fraction and within 64 bits."""
+    """Return a record for a topic, and other bodies with integers of 64 bits."""
     if not context.operation.path.endswith("/records"):
         return plain(body)
     if isinstance(body, dict):  # A partition must be that of the path.
@@ -115,7 +115,7 @@ def map_body(context: Any, body: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value whose whole numbers are those of strict JSON, and whose texts lack U+0000."""
+    """Return a value with integers of 64 bits, and strings without U+0000."""
     match value:
         case float() if value.is_integer() and abs(value) < 1 << 53:
             return int(value)

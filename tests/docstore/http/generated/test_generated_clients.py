@@ -1,4 +1,4 @@
-"""Two generators make clients of the description, which then play against three nodes."""
+"""Clients from two generators send requests to three nodes."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ TYPESCRIPT = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5
 
 
 def check(found: dict[str, Any], fourth: int) -> None:
-    """Check what a client has got. fourth: the status of its JSON patch."""
+    """Check the answers of a client. fourth: the status of its JSON patch."""
     assert found["statuses"] == [201, 200, 412, fourth, 200, 200]
     assert found["outcome"] == "not_applied"
     assert found["counts"] == [1, 2]

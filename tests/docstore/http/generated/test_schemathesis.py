@@ -1,8 +1,8 @@
-"""schemathesis sends what the description allows: no node fails, and none refuses it.
+"""schemathesis sends requests that the description allows: no node fails or refuses them.
 
-Statuses that depend on what is stored are answers (404, 409, 412, ...). 503 and 504 are those of a
-busy group, and say that nothing was promised. 400, 406, 415, 422 and 500 are failures, and so is a
-body that the description does not describe.
+Statuses that depend on stored documents (404, 409, 412, ...) are accepted, and so are 503 and 504
+of a busy group. 400, 406, 415, 422 and 500 are failures, and so is a body that the description
+does not describe.
 """
 
 from pathlib import Path

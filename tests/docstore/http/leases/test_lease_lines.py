@@ -1,6 +1,6 @@
-"""Leases while nodes are killed, stand still, and drain: a group of its own, which comes through.
+"""Leases while nodes of a separate group are killed, paused and drained.
 
-The lines are those of the scenarios, as far as they are about leases.
+Each test is named after its line of the scenarios.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ async def session() -> AsyncIterator[Session]:
 
 
 async def at_any(group: LocalCluster, session: Session, method: str, path: str, body: Any) -> Any:
-    """Return the page that some node answers with; asked one after the other until it does."""
+    """Try the nodes in turn until one answers; return its page."""
     async with asyncio.timeout(30):
         while True:
             for node in group.nodes:
@@ -48,7 +48,7 @@ async def test_l06_l14_what_was_answered_outlives_all_nodes_and_a_lease_its_whol
     link = f"{LEASES}/l06"
     attach = {"kind": "AttachRequest", "link": "/notes/l06"}
     before = await at_any(group, session, "PATCH", link, attach)
-    group.kill(group.owner_of(link))  # Read anywhere, also where its owner has gone.
+    group.kill(group.owner_of(link))  # The others serve reads without the owner.
     page = await at_any(group, session, "GET", link, None)
     assert page["attached"] == ["/notes/l06"]
     group.kill(_running(group))
@@ -69,7 +69,7 @@ async def test_l06_l14_what_was_answered_outlives_all_nodes_and_a_lease_its_whol
 
 
 async def _proves_nothing(session: Session, node: LocalNode, link: str) -> None:
-    """In a minority no lease is said to live, nor to have ended; and the answer comes in time."""
+    """Check that a minority calls a lease neither alive nor ended, within the deadline."""
     timeout = {"Docstore_Timeout_Ms": "1500"}
     body = {"kind": "KeepAliveRequest"}
     status, code = await ask(session, "PATCH", node.url + link, body, **timeout)
@@ -100,14 +100,14 @@ async def test_l19_however_its_owner_is_lost_a_lease_that_is_kept_alive_does_not
     was_ended = keeping.done()
     keeping.cancel()
     page = {"state": "alive"}
-    while page["state"] == "alive":  # Nobody keeps it alive any more.
+    while page["state"] == "alive":  # No client keeps it alive any more.
         page = await at_any(group, session, "GET", link, None)
     assert clock() >= proofs[-1] + TTL_MS / 1000
     assert not was_ended
 
 
 async def _keep_alive(group: LocalCluster, session: Session, proofs: list[float]) -> None:
-    """Keep a lease alive through all nodes, until one says that it has ended."""
+    """Keep a lease alive through all nodes until one answers 410."""
     headers = {"Docstore-Timeout-Ms": "1000"}
     body = {"kind": "KeepAliveRequest"}
     while True:

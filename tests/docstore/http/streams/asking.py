@@ -1,4 +1,4 @@
-"""What tests of streams over HTTP ask of a node, and what they do with its answers."""
+"""Requests to streams, for tests over HTTP."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 async def created(node: Session, **members: Any) -> str:
-    """Create a topic that nobody has used; return its path."""
+    """Create a topic with an unused name; return its path."""
     name = f"t{next(_numbers)}"
     async with node.post("/core/streams", json={"name": name, **members}) as response:
         assert response.status == 201, await response.text()
@@ -23,7 +23,7 @@ async def created(node: Session, **members: Any) -> str:
 
 
 async def posted(node: Session, path: str, body: Any, **headers: str) -> dict[str, Any]:
-    """Append records; return what was answered."""
+    """Append records; return the answer."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with node.post(path, json=body, headers=named) as response:
         assert response.status == 200, await response.text()
@@ -31,7 +31,7 @@ async def posted(node: Session, path: str, body: Any, **headers: str) -> dict[st
 
 
 async def read(node: Session, path: str, query: str = "", **headers: str) -> dict[str, Any]:
-    """Return records and the position behind them."""
+    """Return records and the position after them."""
     named = {"Accept": "application/json"} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
@@ -45,7 +45,7 @@ def values(found: Mapping[str, Any]) -> list[Any]:
 
 
 async def partitions(node: Session, topic: str) -> list[dict[str, Any]]:
-    """Return what the pages of a topic's partitions show."""
+    """Return the pages of a topic's partitions."""
     async with node.get(f"{topic}/partitions") as response:
         assert response.status == 200, await response.text()
         return list((await response.json())["partitions"])

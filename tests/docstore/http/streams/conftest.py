@@ -17,12 +17,12 @@ def group() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 async def node(group: LocalCluster) -> AsyncIterator[Session]:
-    """The first node."""
+    """Yield a session with the first node."""
     async with Session(group.urls[0], timeout=aiohttp.ClientTimeout(total=20)) as session:
         yield session
 
 
 @pytest.fixture
 async def topic(node: Session) -> str:
-    """The path of a topic with two partitions."""
+    """Return the path of a new topic with two partitions."""
     return await created(node, partitions=2)

@@ -1,4 +1,4 @@
-"""A topic that is compressed: smaller on disks and wires, and the same for all readers."""
+"""A compressed topic is smaller when stored and sent, with the same records for all readers."""
 
 import asyncio
 import json

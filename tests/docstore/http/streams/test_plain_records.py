@@ -1,4 +1,4 @@
-"""Plain requests with records are served without a task, and no client can tell."""
+"""Plain requests with records are served without a task, with the same bytes as by a task."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    """A node in this process, with two equal topics, and two without replicas."""
+    """Yield a node in this process, with two equal topics, and two without enough replicas."""
     ports = {name: f"127.0.0.1:{free_port()}" for name in ("listen", "peer", "gossip")}
     node = Node(parse({"data": tmp_path, "slots": 4, "log_level": "error", **ports}))
     await node.start()
@@ -52,7 +52,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def both(node: Node, case: "Case") -> list[bytes]:
-    """Return the answers to a plain request at one topic, and to another request at its twin."""
+    """Return the answers to a plain request at one topic, and to an unusual one at its twin."""
     host, port = node.config.listen_host, node.config.listen_port
     answers = []
     for way, unusual in enumerate(((), (UNUSUAL,))):

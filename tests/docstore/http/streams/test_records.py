@@ -158,7 +158,7 @@ async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
     for body in ({}, {"id": "a/b"}, {"id": "a", "epoch": 9}, []):
         async with node.post("/core/producers", json=body) as response:
             await problem_of(response, 400)
-    for method in ("PUT", "PATCH"):  # Whoever set it back would bring fenced ones back.
+    for method in ("PUT", "PATCH"):  # A lower epoch would revive fenced producers.
         async with node.request(method, "/core/producers/loader", json={"epoch": 1}) as response:
             await problem_of(response, 405)
 
@@ -226,7 +226,7 @@ async def test_who_waits_is_answered_as_soon_as_there_is_a_record(
             asyncio.create_task(read(one, path, "?from=1&waitMs=15000")),
             asyncio.create_task(read(other, path, "?from=end", Prefer="wait=15")),
         ]
-        # Who came too late for `end` would wait in vain: both are there when nobody is busy.
+        # The reader from `end` must wait before the record is appended.
         done, _ = await asyncio.wait(waiting, timeout=0.3)
         assert not done
         token = await posted(node, f"{path}/records", {"value": 1})
@@ -310,7 +310,7 @@ async def test_a_stream_says_its_position_before_the_first_record(
 ) -> None:
     path = f"{topic}/partitions/0/records"
     accept = {"Accept": "text/event-stream"}
-    for number in range(2):  # An empty partition first, whose first record is missed by no one.
+    for number in range(2):  # First with an empty partition: its first record must be seen.
         async with node.get(f"{path}?from=end", headers=accept) as response:
             async for event in events(response):
                 if "id" in event:

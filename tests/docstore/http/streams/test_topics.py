@@ -1,4 +1,4 @@
-"""Topics over HTTP: made, changed, shown, and led by whom one likes."""
+"""Topics over HTTP: created, changed, deleted, shown, and moved to another leader."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -120,7 +120,10 @@ async def test_a_lead_moves_to_the_replica_that_is_named(node: Session, topic: s
         while (await partitions(node, topic))[0]["leader"] != to:
             command = {"kind": "MoveLeaderRequest", "to": to}
             async with node.patch(path, json=command) as response:
-                if response.status not in (202, 503):  # Whoever is behind is not in sync yet.
+                if response.status not in (
+                    202,
+                    503,
+                ):  # A replica that is behind is not in sync yet.
                     assert (await response.json())["errorCode"] == "not-in-sync"
             await asyncio.sleep(0.05)
     await posted(node, f"{path}/records", {"value": 1})
@@ -131,7 +134,7 @@ async def test_a_node_says_what_it_leads_and_follows(group: LocalCluster, topic:
     led = followed = 0
     for url in group.urls:
         async with Session(url) as other, asyncio.timeout(10):
-            # Topics of other tests go meanwhile: the two are asked for again until none has.
+            # Topics of other tests may be deleted meanwhile: read both again until they agree.
             while True:
                 async with other.get("/core/management") as response:
                     page = (await response.json())["partitions"]
@@ -224,7 +227,7 @@ async def test_a_node_reads_a_topic_before_it_refuses_a_record_without_a_key(
 ) -> None:
     async with AsyncExitStack() as stack:
         nodes = [await stack.enter_async_context(Session(url)) for url in group.urls]
-        for _ in range(4):  # A node may hear of a change before it is asked.
+        for _ in range(4):  # A node may learn of the change before its request.
             topic = await created(node, cleanup="compact")
             for each in nodes:
                 await posted(each, f"{topic}/records", {"key": "k", "value": 1})
