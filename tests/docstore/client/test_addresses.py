@@ -10,14 +10,14 @@ from docstore.model.recognising import MANAGEMENT
 
 @pytest.mark.parametrize("url", ["rubbish", "", "ftp://127.0.0.1:8001", "http://[::1", "http://"])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_a_url_that_is_not_one(method: str, url: str) -> None:
+async def test_an_invalid_url_is_an_error(method: str, url: str) -> None:
     async with Client([url]) as client:
         with pytest.raises(BadAddress, match="the URL of a node must be"):
             await client.json(method, "/notes/a")
 
 
 @pytest.mark.parametrize("link", ["notes/a", "1/a", "@elsewhere/a"])
-async def test_a_link_without_its_first_slash(link: str) -> None:
+async def test_a_link_without_its_first_slash_is_an_error(link: str) -> None:
     """The link would become a part of the host or of the port."""
     async with Client(["http://127.0.0.1:800"]) as client:
         with pytest.raises(BadAddress, match="a link must begin with /"):
@@ -25,7 +25,7 @@ async def test_a_link_without_its_first_slash(link: str) -> None:
 
 
 @pytest.mark.parametrize("link", ["/notes/../orders/a", "/notes/.", "/notes/%2e%2E/a", "/.."])
-async def test_a_link_with_dot_segments(link: str) -> None:
+async def test_a_link_with_dot_segments_is_an_error(link: str) -> None:
     """A library or a proxy resolves the segments, and the link would name another document."""
     async with Client(["http://127.0.0.1:800"]) as client:
         with pytest.raises(BadAddress, match="a link must not contain the segments"):
@@ -39,7 +39,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown(url: str) -> None:
     assert not any(word in str(seen.value) for word in ("me:", "s3", "cret"))
 
 
-def test_no_url_at_all() -> None:
+def test_a_client_needs_a_url() -> None:
     with pytest.raises(BadAddress, match="give at least one URL"):
         Client([])
 
@@ -60,7 +60,9 @@ PAGE = "HTTP/1.1 {} \r\nContent-Type: text/html\r\n{}Content-Length: 11\r\n\r\n<
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_another_server_is_there(method: str, status: int, header: str, why: str) -> None:
+async def test_an_answer_of_another_server_is_an_error(
+    method: str, status: int, header: str, why: str
+) -> None:
     """Once, a redirected POST became a GET, which succeeded."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +93,7 @@ class Renamed:
         writer.close()
 
 
-async def test_what_has_another_name_is_asked_once_whether_it_is_a_node() -> None:
+async def test_a_server_with_another_name_is_checked_once() -> None:
     """A node of an earlier version has no name either."""
     node = Renamed()
     async with await asyncio.start_server(node.serve, "127.0.0.1", 0) as server:
@@ -104,7 +106,7 @@ async def test_what_has_another_name_is_asked_once_whether_it_is_a_node() -> Non
     assert node.heard == ["/notes/a", MANAGEMENT, "/notes/a"]
 
 
-async def test_an_update_is_in_doubt_if_who_answered_it_says_no_more() -> None:
+async def test_an_update_answered_by_an_unidentified_server_is_in_doubt() -> None:
     """A server answered the update: it must not be sent again."""
     heard: list[bytes] = []
 

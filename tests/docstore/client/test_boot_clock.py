@@ -10,7 +10,7 @@ from docstore.sessions.holder import Holder
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no such clock")
-def test_proofs_are_counted_by_a_clock_that_goes_on_in_suspend() -> None:
+def test_proofs_use_a_clock_that_runs_during_suspend() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     assert before <= boot_clock()() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 

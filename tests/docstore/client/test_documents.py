@@ -31,7 +31,7 @@ async def filled(store: Client, factory: str, size: int) -> list[Document]:
     ]
 
 
-async def test_a_document_is_read_with_the_tag_that_guards_its_change(store: Client) -> None:
+async def test_a_document_is_read_with_its_etag(store: Client) -> None:
     await store.declare("/notes")
     first = await store.put("/notes/a", {"n": 1}, if_none_match="*")
     assert (first.link, first.version, first["n"]) == ("/notes/a", 0, 1)
@@ -63,7 +63,7 @@ async def test_a_list_has_documents_with_tags_and_continues_after_any(store: Cli
 
 
 @pytest.mark.parametrize("order_by", ["", "n desc"])
-async def test_a_query_continues_with_the_page_it_was_in(store: Client, order_by: str) -> None:
+async def test_a_query_continues_within_its_page(store: Client, order_by: str) -> None:
     factory = "/asked-ordered" if order_by else "/asked"
     written = await filled(store, factory, 30)
 
@@ -89,7 +89,7 @@ async def test_a_query_continues_with_the_page_it_was_in(store: Client, order_by
     assert [each.etag for each in read[:4] + again] == [each.etag for each in wanted]
 
 
-async def test_a_query_that_has_ended_continues_with_nothing(store: Client) -> None:
+async def test_a_finished_query_continues_with_nothing(store: Client) -> None:
     await filled(store, "/few", 3)
     found = store.query("/few", limit=2, page=1)
     assert [each["n"] async for each in found] == [0, 1]
@@ -98,7 +98,7 @@ async def test_a_query_that_has_ended_continues_with_nothing(store: Client) -> N
         await anext(store.query("/few", filter="n eq"))
 
 
-async def test_changes_are_followed_one_by_one_and_from_any_of_them(store: Client) -> None:
+async def test_changes_are_followed_from_the_position_of_any_change(store: Client) -> None:
     written = await filled(store, "/seen", 120)
     await store.delete("/seen/000")
     seen, since = set[tuple[str, int]](), "earliest"
@@ -115,7 +115,7 @@ async def test_changes_are_followed_one_by_one_and_from_any_of_them(store: Clien
     assert seen == {(each.link, 0) for each in written} | {("/seen/000", 1)}
 
 
-async def test_a_change_shows_what_it_made(store: Client) -> None:
+async def test_a_change_has_its_version_and_body(store: Client) -> None:
     await store.declare("/shown")
     await store.put("/shown/a", {"n": 1})
     await store.put("/shown/a", {"n": 2})

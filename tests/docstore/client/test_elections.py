@@ -40,7 +40,7 @@ def leaders(found: list[dict[str, Any]]) -> list[str]:
     return names
 
 
-async def test_l01_l03_three_campaign_and_one_leads_as_every_node_says(
+async def test_l01_l03_one_of_three_candidates_leads_at_each_node(
     group: LocalCluster, store: Client
 ) -> None:
     async with (
@@ -68,7 +68,7 @@ async def test_l01_l03_three_campaign_and_one_leads_as_every_node_says(
         await asyncio.gather(*others, return_exceptions=True)
 
 
-async def test_l05_who_campaigns_again_has_the_same_token(store: Client) -> None:
+async def test_l05_a_repeated_campaign_returns_the_same_token(store: Client) -> None:
     async with store.election("l05", candidate="a") as election:
         token = await election.campaign(1)
         assert await election.campaign(1) == token
@@ -77,7 +77,7 @@ async def test_l05_who_campaigns_again_has_the_same_token(store: Client) -> None
         assert (page["won"], page["token"], page["documentVersion"]) == (True, token, token)
 
 
-async def test_l09_fifty_campaign_at_once_through_all_nodes_and_each_has_its_turn(
+async def test_l09_fifty_concurrent_candidates_lead_once_each(
     group: LocalCluster, store: Client
 ) -> None:
     """Each campaign and each resignation is one row, and each version has one leader."""
@@ -99,7 +99,7 @@ async def test_l09_fifty_campaign_at_once_through_all_nodes_and_each_has_its_tur
     assert tokens == sorted(tokens)
 
 
-async def test_l14_what_was_proclaimed_outlives_the_owner_that_was_killed(
+async def test_l14_a_proclaimed_value_survives_the_kill_of_its_owner(
     group: LocalCluster, store: Client
 ) -> None:
     async with store.election("l14", candidate="a", ttl_s=10.0) as election:
@@ -116,7 +116,7 @@ async def test_l14_what_was_proclaimed_outlives_the_owner_that_was_killed(
         await asyncio.to_thread(group.wait_ready)
 
 
-async def test_l18_an_observer_that_was_away_sees_every_version_in_order_and_once(
+async def test_l18_a_resumed_observer_sees_each_version_once_in_order(
     store: Client,
 ) -> None:
     async with store.election("l18", candidate="a") as election:
@@ -137,7 +137,7 @@ async def test_l18_an_observer_that_was_away_sees_every_version_in_order_and_onc
     assert found == list(range(2, 102))
 
 
-async def test_every_state_has_a_resume_from_where_no_version_is_missed_or_comes_twice(
+async def test_a_resume_position_misses_and_repeats_no_version(
     store: Client,
 ) -> None:
     async def observed(since: str | None, last: int) -> list[ElectionState]:
@@ -164,7 +164,7 @@ async def test_every_state_has_a_resume_from_where_no_version_is_missed_or_comes
         assert [each.value for each in await observed(before.resume, 0)][-1] == 0
 
 
-async def test_l21_of_fifty_who_wait_one_is_told_and_the_others_wait_on(store: Client) -> None:
+async def test_l21_one_of_fifty_waiting_candidates_wins_and_the_others_wait(store: Client) -> None:
     async with store.lease(ttl_s=30.0) as lease, store.election("l21", lease=lease) as holder:
         await holder.campaign()
         waiting: dict[asyncio.Task[int], str] = {}
@@ -191,7 +191,7 @@ async def test_l21_of_fifty_who_wait_one_is_told_and_the_others_wait_on(store: C
         await asyncio.gather(*others, return_exceptions=True)
 
 
-async def test_l22_a_transfer_goes_to_the_named_one_in_one_row(store: Client) -> None:
+async def test_l22_a_transfer_to_the_named_candidate_is_one_row(store: Client) -> None:
     link = "/core/elections/l22"
     async with (
         store.election("l22", candidate="a") as old,
@@ -226,7 +226,7 @@ async def queued(store: Client, link: str, candidate: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_who_is_cancelled_while_it_waits_is_in_no_queue_any_more(store: Client) -> None:
+async def test_a_cancelled_candidate_leaves_the_queue(store: Client) -> None:
     async with store.lock("cancelled") as first:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5), store.lock("cancelled"):
@@ -241,7 +241,7 @@ async def test_who_is_cancelled_while_it_waits_is_in_no_queue_any_more(store: Cl
 
 
 @pytest.mark.thorough  # All nodes start a second time.
-async def test_l02_l06_without_a_majority_a_campaign_waits_and_a_lock_outlives_all_nodes(
+async def test_l02_l06_a_campaign_needs_a_majority_and_a_lock_survives_a_restart(
     group: LocalCluster, store: Client
 ) -> None:
     link = "/core/locks/l06"
@@ -291,7 +291,7 @@ async def held(store: Client, link: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_command_runs_under_a_lock_and_its_exit_code_is_ours(
+async def test_a_command_runs_under_a_lock_and_its_exit_code_is_returned(
     group: LocalCluster, tmp_path: Path
 ) -> None:
     fence = tmp_path / "fence"
@@ -311,7 +311,7 @@ async def test_a_command_runs_under_a_lock_and_its_exit_code_is_ours(
         assert (await store.get("/core/locks/job")).value["holder"] is None
 
 
-async def test_l11_who_stood_still_for_too_long_has_lost_and_its_late_write_is_refused(
+async def test_l11_a_holder_paused_past_its_ttl_loses_and_its_late_write_is_fenced(
     group: LocalCluster, store: Client, tmp_path: Path
 ) -> None:
     """After a SIGSTOP longer than the TTL, the first check after SIGCONT kills the command."""
@@ -343,7 +343,7 @@ async def test_l11_who_stood_still_for_too_long_has_lost_and_its_late_write_is_r
         await asyncio.to_thread(process.wait, 30)
 
 
-async def test_a_command_ends_with_the_killed_process_that_led(
+async def test_a_command_ends_with_its_killed_leader(
     group: LocalCluster, store: Client, tmp_path: Path
 ) -> None:
     beats = tmp_path / "beats"

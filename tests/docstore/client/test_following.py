@@ -32,7 +32,9 @@ class Node:
         writer.close()
 
 
-async def test_it_goes_on_where_it_was_when_they_are_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_continues_when_the_nodes_are_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(requests, "ATTEMPTS", 1)
     node = Node()
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
@@ -78,7 +80,7 @@ class Pushing(Node):
         writer.close()
 
 
-async def test_a_pushed_feed_goes_on_at_the_next_node_after_the_last_position() -> None:
+async def test_a_pushed_feed_continues_at_the_next_node_after_the_last_position() -> None:
     node = Pushing()
     async with await asyncio.start_server(node.serve, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -92,7 +94,7 @@ async def test_a_pushed_feed_goes_on_at_the_next_node_after_the_last_position() 
     assert node.heard == [b"latest", b"2", b"4"]
 
 
-async def test_it_says_at_once_that_nobody_is_there_to_begin_with() -> None:
+async def test_a_follower_fails_at_once_if_no_node_answers_at_first() -> None:
     async with Client(["http://127.0.0.1:1"]) as client:
         with pytest.raises(Unreachable):
             await anext(aiter(client.changes("/notes")))

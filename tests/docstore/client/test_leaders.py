@@ -85,7 +85,7 @@ async def serving(node: Node) -> AsyncIterator[str]:
         await server.wait_closed()
 
 
-async def test_records_do_not_wait_until_it_is_known_who_leads_now() -> None:
+async def test_records_do_not_wait_for_the_name_of_the_new_leader() -> None:
     node = Bystander()
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -101,7 +101,7 @@ async def test_records_do_not_wait_until_it_is_known_who_leads_now() -> None:
     assert node.asked == 2
 
 
-async def test_a_producer_whose_epoch_was_not_answered_asks_for_another_one() -> None:
+async def test_a_producer_without_an_answer_requests_another_epoch() -> None:
     node = Bystander()
     async with serving(node) as url, Client([url]) as client, client.producer("t", id="p"):
         assert node.epochs == 2
@@ -129,7 +129,7 @@ class Forgetful(Node):
         return {"base": len(self.heard)} if is_known else unknown
 
 
-async def test_a_producer_that_is_not_known_any_more_numbers_from_zero_again() -> None:
+async def test_a_forgotten_producer_restarts_its_numbers_at_zero() -> None:
     node = Forgetful(loses=False)
     async with (
         serving(node) as url,
@@ -142,7 +142,7 @@ async def test_a_producer_that_is_not_known_any_more_numbers_from_zero_again() -
     assert node.heard == ["0", "1", "0"]
 
 
-async def test_what_may_have_been_appended_is_not_numbered_anew() -> None:
+async def test_a_record_of_unknown_fate_is_not_renumbered() -> None:
     node = Forgetful(loses=True)
 
     async def produce(client: Client) -> None:
@@ -184,7 +184,7 @@ def _position(first: int, following: int) -> str:
     return f"Docstore-From: {first}\r\nDocstore-Next: {following}\r\nDocstore-Hw: {following}\r\n"
 
 
-async def test_who_reads_up_to_the_end_gets_what_a_new_leader_knows_later_to_be_committed() -> None:
+async def test_a_read_to_the_end_gets_records_that_a_new_leader_commits_later() -> None:
     async with serving(NewLeader()) as url, Client([url]) as client:
         found = [each.value async for each in client.consume("t", partition=0, follow=False)]
     assert found == [1, 2]
@@ -204,7 +204,7 @@ class Losing(NewLeader):
         return (_position(1, 2), found[1]) if "from=1" in head else (_position(2, 2), b"")
 
 
-async def test_a_reader_from_the_end_misses_no_record_when_an_answer_is_lost() -> None:
+async def test_a_reader_from_the_end_misses_no_record_after_a_lost_answer() -> None:
     async with (
         asyncio.timeout(30),
         serving(Losing()) as url,

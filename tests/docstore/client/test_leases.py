@@ -41,7 +41,7 @@ async def ended(watcher: Client, link: str) -> float:
         await watcher.request("GET", link, headers={"If-None-Match": page.etag, "Prefer": "wait=5"})
 
 
-async def test_leases_live_as_long_as_they_are_held_and_end_when_they_are_let_go(
+async def test_leases_live_while_held_and_end_when_released(
     client: Client, watcher: Client
 ) -> None:
     """Many leases of one client share their requests; one that another client made is adopted."""
@@ -64,9 +64,7 @@ async def test_leases_live_as_long_as_they_are_held_and_end_when_they_are_let_go
     assert (await watcher.get(adopted.link)).value["why"] == "revoked"
 
 
-async def test_a_lease_that_an_operator_ends_is_lost_for_ever(
-    client: Client, watcher: Client
-) -> None:
+async def test_a_lease_ended_by_an_operator_is_lost(client: Client, watcher: Client) -> None:
     async with client.lease(ttl_s=0.5) as lease:
         await watcher.json("DELETE", lease.link)
         async with asyncio.timeout(5):
@@ -74,7 +72,7 @@ async def test_a_lease_that_an_operator_ends_is_lost_for_ever(
         assert not lease.held()
 
 
-async def test_under_a_lease_that_has_ended_nothing_is_written(client: Client) -> None:
+async def test_a_write_under_an_ended_lease_is_refused(client: Client) -> None:
     lease = client.lease(ttl_s=5.0)
     await lease.grant()
     await lease.release()
@@ -83,7 +81,7 @@ async def test_under_a_lease_that_has_ended_nothing_is_written(client: Client) -
     assert (failure.value.status, failure.value.problem["errorCode"]) == (410, "lease-ended")
 
 
-async def test_l10_a_holder_that_is_cut_off_stops_believing_before_its_lease_ends(
+async def test_l10_a_disconnected_holder_stops_before_its_lease_ends(
     group: LocalCluster, watcher: Client
 ) -> None:
     ttl_s = 0.9
@@ -130,7 +128,7 @@ asyncio.run(main())
 """
 
 
-async def test_l11_l13_a_holder_that_stood_still_does_not_believe_and_is_fenced(
+async def test_l11_l13_a_paused_holder_does_not_hold_and_is_fenced(
     group: LocalCluster, client: Client, watcher: Client
 ) -> None:
     ttl_s = 0.6
@@ -180,7 +178,7 @@ async def _is_gone(watcher: Client, link: str) -> bool:
     return False
 
 
-async def test_a_factory_with_other_members_than_were_asked_for_is_not_taken_for_it(
+async def test_a_factory_with_other_members_than_requested_differs(
     client: Client,
 ) -> None:
     weak = ["REPLICATION", "PERSISTENCE"]
@@ -199,7 +197,7 @@ async def test_a_factory_with_other_members_than_were_asked_for_is_not_taken_for
             await client.declare("/some/weak", **other)
 
 
-async def test_a_lease_with_other_settings_than_were_asked_for_is_refused_by_name(
+async def test_a_lease_with_other_settings_than_requested_is_refused(
     client: Client, watcher: Client
 ) -> None:
     async with client.lease(name="named", ttl_s=9.0):
@@ -209,7 +207,7 @@ async def test_a_lease_with_other_settings_than_were_asked_for_is_refused_by_nam
 
 
 @pytest.mark.parametrize("raised", [Lost, KeyError])
-async def test_a_lock_that_was_lost_is_said_to_be_at_the_end_of_its_block(
+async def test_a_lost_lock_is_reported_at_the_end_of_its_block(
     client: Client, raised: type[Exception]
 ) -> None:
     async def work() -> None:
@@ -224,7 +222,7 @@ async def test_a_lock_that_was_lost_is_said_to_be_at_the_end_of_its_block(
     assert "was lost" in str(error.value) or "was lost" in error.value.__notes__[0]
 
 
-async def test_what_is_used_outside_of_its_block_says_so(client: Client) -> None:
+async def test_use_outside_of_its_block_is_an_error(client: Client) -> None:
     closed = Client(client.urls)
     for use in (
         closed.get("/notes/a"),
@@ -237,7 +235,7 @@ async def test_what_is_used_outside_of_its_block_says_so(client: Client) -> None
             await use
 
 
-async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client) -> None:
+async def test_an_empty_position_is_an_error(client: Client) -> None:
     with pytest.raises(ValueError, match="`since` must be"):
         await anext(client.election("e").observe(since=""))
     with pytest.raises(ValueError, match="`since` must be"):
@@ -246,7 +244,7 @@ async def test_an_empty_position_is_an_error_and_not_from_now_on(client: Client)
         await anext(client.changes("/notes", since=""))
 
 
-async def test_an_empty_id_of_an_event_is_refused(client: Client) -> None:
+async def test_an_empty_event_id_is_refused(client: Client) -> None:
     empty = {"Accept": "text/event-stream", "Last-Event-ID": ""}
     with pytest.raises(RequestFailed, match="Last-Event-ID must be"):
         await client.request("GET", "/core/changes?prefix=/results", headers=empty)

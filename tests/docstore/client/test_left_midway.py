@@ -37,7 +37,7 @@ async def test_a_reader_of_several_partitions_leaves_nothing_behind(
                 await asyncio.sleep(0.01)
 
 
-async def test_what_ends_one_partition_ends_the_reader_of_all(url: str) -> None:
+async def test_an_error_of_one_partition_ends_the_reader_of_all(url: str) -> None:
     async with Client([url]) as client:
         await client.json("POST", "/core/streams", {"name": "ended", "partitions": 2})
         with pytest.raises(RequestFailed, match="416"):
@@ -62,7 +62,7 @@ class Slow(Node):
         return None
 
 
-async def test_a_producer_that_is_left_tells_those_who_wait() -> None:
+async def test_leaving_a_producer_ends_the_waiting_sends() -> None:
     node = Slow()
     async with serving(node) as url, Client([url]) as client:
         producer = client.producer("t", batch=1)

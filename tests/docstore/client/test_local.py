@@ -31,7 +31,7 @@ class Doubling(Service):
         return {"n": 2 * body["n"]}
 
 
-def test_nodes_run_the_services_of_the_file_that_starts_them_in_its_environment() -> None:
+def test_nodes_run_services_of_the_test_file_in_its_environment() -> None:
     with (
         LocalCluster(1, services=[Doubling], environment={"DOCSTORE_ZONE": "north"}) as group,
         Client(group.urls) as store,

@@ -99,7 +99,7 @@ async def test_an_update_without_a_key_is_not_repeated() -> None:
     assert (node.heard, node.keys) == (1, [])
 
 
-async def test_an_update_for_whose_key_there_is_no_room_is_sent_without_one() -> None:
+async def test_an_update_refused_for_too_many_keys_is_sent_without_a_key() -> None:
     said = b'{"outcome": "not_applied", "errorCode": "too-many-keys"}'
     head = b"HTTP/1.1 429 No\r\nServer: docstore\r\nContent-Length: %d\r\n\r\n" % len(said)
     node = Node(1, head + said)
@@ -160,7 +160,7 @@ async def test_a_read_whose_answer_is_lost_is_sent_to_the_next_node() -> None:
     assert well.heard == 1
 
 
-async def test_nobody_answers_a_read_anywhere() -> None:
+async def test_a_read_without_any_answer_is_unreachable() -> None:
     node = Node(good=100)
     async with serving(node) as url, Client([url]) as client:
         with pytest.raises(Unreachable):
@@ -168,7 +168,7 @@ async def test_nobody_answers_a_read_anywhere() -> None:
     assert node.heard > 1
 
 
-async def test_a_node_goes_on_asking_to_be_taken_in_when_a_member_dies_over_it() -> None:
+async def test_a_joining_node_retries_when_a_member_dies() -> None:
     node = Node(good=2)
     taken_in = asyncio.Event()
 

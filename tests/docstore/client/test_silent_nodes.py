@@ -70,7 +70,7 @@ def well() -> Node:
     return Node()
 
 
-async def test_a_read_goes_on_at_the_next_node(
+async def test_a_read_continues_at_the_next_node(
     silent: Node, well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, the client waited for thirty seconds, and then tried the silent node again."""
@@ -81,7 +81,7 @@ async def test_a_read_goes_on_at_the_next_node(
     assert (silent.heard, well.heard) == (1, 2)
 
 
-async def test_a_node_may_wait_for_news_as_long_as_it_was_told(
+async def test_a_node_may_be_silent_for_the_requested_wait(
     silent: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "ANSWER_S", 0.1)
@@ -93,14 +93,14 @@ async def test_a_node_may_wait_for_news_as_long_as_it_was_told(
     assert silent.heard == 1
 
 
-async def test_a_read_is_tried_for_its_time_and_not_eight_times_as_long(silent: Node) -> None:
+async def test_a_read_is_retried_within_its_timeout_only(silent: Node) -> None:
     async with serving(silent) as urls, Client(urls, timeout_s=0.2) as client:
         with pytest.raises(Unreachable, match=r"no node answers: .*: no answer in time"):
             await client.json("GET", "/notes/a")
     assert silent.heard < 3
 
 
-async def test_after_an_update_without_an_answer_another_node_is_asked_first(
+async def test_another_node_is_tried_first_after_an_unanswered_update(
     silent: Node, well: Node
 ) -> None:
     async with serving(silent, well) as urls, Client(urls, timeout_s=0.2) as client:
@@ -110,7 +110,7 @@ async def test_after_an_update_without_an_answer_another_node_is_asked_first(
     assert (silent.heard, well.heard) == (1, 1)
 
 
-async def test_nothing_was_sent_to_who_takes_no_connection(
+async def test_an_update_without_a_connection_is_sent_to_the_next_node(
     well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine without power refuses no connection. Once, the update was reported as in doubt."""
@@ -127,7 +127,7 @@ async def test_nothing_was_sent_to_who_takes_no_connection(
     assert well.heard == 1
 
 
-async def test_where_nobody_listens_is_said_without_a_word_of_tls() -> None:
+async def test_a_refused_connection_is_reported_without_tls() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     async with Client([f"http://127.0.0.1:{port}"], timeout_s=0.5) as client:
@@ -135,7 +135,7 @@ async def test_where_nobody_listens_is_said_without_a_word_of_tls() -> None:
             await client.json("GET", "/notes/a")
 
 
-async def test_who_sends_its_clients_away_is_not_asked_again(well: Node) -> None:
+async def test_a_node_that_sends_its_clients_away_is_not_tried_again(well: Node) -> None:
     leaving = Node(is_leaving=True)
     async with serving(leaving, well) as urls, Client(urls) as client:
         for _ in range(3):
@@ -143,7 +143,7 @@ async def test_who_sends_its_clients_away_is_not_asked_again(well: Node) -> None
     assert (leaving.heard, well.heard) == (1, 2)
 
 
-async def test_an_update_is_sent_again_if_its_connection_was_closed_before_it_was_written(
+async def test_an_update_is_resent_if_its_connection_closed_before_the_write(
     well: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopping node may close an idle connection just before the client uses it."""

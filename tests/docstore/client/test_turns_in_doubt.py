@@ -72,7 +72,7 @@ BUSY = (503, {"outcome": "not_applied"})
 
 
 @pytest.mark.parametrize("lost", [(LOST, {}), UNKNOWN])
-async def test_a_campaign_without_an_answer_is_asked_again_under_its_number(lost: Any) -> None:
+async def test_a_campaign_without_an_answer_is_repeated_with_its_number(lost: Any) -> None:
     node = Scripted(lost, lost, WON)
     async with candidate(node) as election:
         assert await election.campaign() == 5
@@ -81,7 +81,7 @@ async def test_a_campaign_without_an_answer_is_asked_again_under_its_number(lost
     assert len({each.number for each in node.asked}) == 1
 
 
-async def test_who_resigns_has_stopped_to_lead_before_it_says_so() -> None:
+async def test_a_leader_stops_leading_before_it_resigns() -> None:
     node = Scripted(WON, (LOST, {}), DONE)
     async with candidate(node) as election:
         await election.campaign()
@@ -92,7 +92,7 @@ async def test_who_resigns_has_stopped_to_lead_before_it_says_so() -> None:
     assert not first.led
 
 
-async def test_who_transfers_has_stopped_to_lead_and_leads_on_only_if_it_is_refused() -> None:
+async def test_a_leader_stops_leading_before_a_transfer_and_resumes_only_if_refused() -> None:
     refused = (409, {"errorCode": "not-queued", "outcome": "not_applied"})
     node = Scripted(WON, UNKNOWN, refused, DONE)
     async with candidate(node) as election:
@@ -105,7 +105,7 @@ async def test_who_transfers_has_stopped_to_lead_and_leads_on_only_if_it_is_refu
     assert [each.led for each in node.asked[1:]] == [False] * 3
 
 
-async def test_a_transfer_that_was_carried_out_and_not_answered_has_succeeded() -> None:
+async def test_an_applied_transfer_with_a_lost_answer_succeeds() -> None:
     out = (409, {"errorCode": "not-holder", "outcome": "not_applied"})
     node = Scripted(WON, (LOST, {}), out)
     async with candidate(node) as election:
@@ -114,7 +114,7 @@ async def test_a_transfer_that_was_carried_out_and_not_answered_has_succeeded() 
         assert not election.leads()
 
 
-async def test_names_become_scopes_that_a_fence_takes() -> None:
+async def test_names_become_valid_scopes_of_fences() -> None:
     node = Scripted(WON, WON)
     async with candidate(node) as election:
         for name, scope in (
@@ -143,7 +143,7 @@ async def cancelled_in_doubt(node: Scripted, election: Election) -> None:
     await asyncio.gather(campaign, return_exceptions=True)
 
 
-async def test_who_campaigns_again_after_a_doubt_asks_under_the_same_number() -> None:
+async def test_a_campaign_in_doubt_is_repeated_with_its_number() -> None:
     node = Scripted((202, {"won": False}), (LOST, {}), WON)
     async with candidate(node) as election:
         await cancelled_in_doubt(node, election)
@@ -151,7 +151,7 @@ async def test_who_campaigns_again_after_a_doubt_asks_under_the_same_number() ->
     assert len({each.number for each in node.asked}) == 1
 
 
-async def test_a_campaign_in_doubt_is_settled_before_anything_else_is_sent() -> None:
+async def test_a_campaign_in_doubt_is_settled_before_another_request() -> None:
     """The campaign might be applied late, and make its candidate a holder without its knowledge."""
     node = Scripted((202, {"won": False}), (LOST, {}), WON, DONE)
     async with candidate(node) as election:
@@ -163,7 +163,7 @@ async def test_a_campaign_in_doubt_is_settled_before_anything_else_is_sent() -> 
     assert node.asked[3].token == 5
 
 
-async def test_who_is_refused_campaigns_anew_the_next_time() -> None:
+async def test_a_campaign_after_a_refusal_has_a_new_number() -> None:
     node = Scripted((409, {"errorCode": "queue-full", "outcome": "not_applied"}), WON)
     async with candidate(node) as election:
         with pytest.raises(RequestFailed):

@@ -87,7 +87,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
         group._selector.close()
 
 
-def test_l01_one_of_three_leads_and_when_it_is_killed_another(trio: Trio) -> None:
+def test_l01_another_process_leads_after_the_leader_is_killed(trio: Trio) -> None:
     old = trio.leader()
     generation = trio.generation(old)
     trio.kill(old)
@@ -101,7 +101,7 @@ def test_l01_one_of_three_leads_and_when_it_is_killed_another(trio: Trio) -> Non
     assert not trio.looks[old][0].leads
 
 
-def test_l13_a_leader_that_was_stopped_says_no_at_its_first_look(trio: Trio) -> None:
+def test_l13_a_paused_leader_does_not_lead_at_its_first_check(trio: Trio) -> None:
     old = trio.leader()
     generation = trio.generation(old)
     trio.signal(old, signal.SIGSTOP)

@@ -79,7 +79,7 @@ def leaders(group: dict[str, Voting]) -> list[Voting]:
     return [each for each in group.values() if each.leads()]
 
 
-async def test_l01_l22_three_elect_a_leader_whom_all_know_and_which_hands_over(
+async def test_l01_l22_three_members_elect_a_leader_that_hands_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with votings(tmp_path) as group:
@@ -104,7 +104,7 @@ async def test_l01_l22_three_elect_a_leader_whom_all_know_and_which_hands_over(
         assert group[to].generation == generation + 1
 
 
-async def test_who_leaves_leads_no_more_and_who_iterates_is_told(tmp_path: Path) -> None:
+async def test_a_member_that_leaves_stops_leading_and_watchers_see_it(tmp_path: Path) -> None:
     async with votings(tmp_path) as group:
         await until(lambda: leaders(group))
         [old] = leaders(group)
@@ -128,7 +128,7 @@ async def listen(voting: Voting, seen: list[Changed]) -> None:
         seen.append(change)  # noqa: PERF401 - the test reads the list meanwhile
 
 
-async def test_who_has_another_secret_is_not_heard(tmp_path: Path) -> None:
+async def test_a_member_with_another_secret_is_ignored(tmp_path: Path) -> None:
     async with votings(tmp_path, c=b"other") as group:
         await until(lambda: leaders(group))
         await until(lambda: group["c"].ignored_count > 0)
@@ -136,7 +136,7 @@ async def test_who_has_another_secret_is_not_heard(tmp_path: Path) -> None:
         assert group["c"].leader is None
 
 
-async def test_noise_is_counted_and_hurts_nobody(tmp_path: Path) -> None:
+async def test_noise_is_counted_and_ignored(tmp_path: Path) -> None:
     async with votings(tmp_path) as group:
         await until(lambda: leaders(group))
         address = group["a"]._members["a"]
@@ -148,7 +148,7 @@ async def test_noise_is_counted_and_hurts_nobody(tmp_path: Path) -> None:
         await until(lambda: leaders(group))
 
 
-async def test_l25_who_cannot_keep_a_vote_votes_no_more(tmp_path: Path) -> None:
+async def test_l25_a_member_that_cannot_store_its_vote_stops_voting(tmp_path: Path) -> None:
     addresses = members()
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -163,7 +163,7 @@ async def test_l25_who_cannot_keep_a_vote_votes_no_more(tmp_path: Path) -> None:
         assert not other.leads()
 
 
-async def test_a_file_that_is_damaged_or_of_another_member_is_refused(tmp_path: Path) -> None:
+async def test_a_damaged_file_or_one_of_another_member_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"member": "b", "generation": 3, "votedFor": ""}')
     with pytest.raises(StateUnusable, match="the file of b"):
         await Voting("a", members(), state=tmp_path / "a").__aenter__()
@@ -175,7 +175,7 @@ async def test_a_file_that_is_damaged_or_of_another_member_is_refused(tmp_path: 
         await Voting("a", members(), state=tmp_path / "none" / "a").__aenter__()
 
 
-async def test_l06_what_was_kept_is_read_again(tmp_path: Path) -> None:
+async def test_l06_the_stored_generation_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"member": "a", "generation": 3, "votedFor": "b"}')
     async with Voting("a", members(), state=tmp_path / "a") as voting:
         assert voting.generation == 3
@@ -185,13 +185,13 @@ async def test_l06_what_was_kept_is_read_again(tmp_path: Path) -> None:
     ("me", "names", "reason"),
     [("z", "abc", "must be one of"), ("a", "ab", "3 to 7"), ("a" * 65, ["a" * 65, "b", "c"], "64")],
 )
-def test_a_group_that_cannot_vote_is_refused(me: str, names: list[str], reason: str) -> None:
+def test_invalid_members_are_refused(me: str, names: list[str], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         Voting(me, dict.fromkeys(names, ("127.0.0.1", 1)), state="nowhere")
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_datagram_is_opened_by_whom_it_is_for_and_who_knows_the_secret(message: Message) -> None:
+def test_a_datagram_is_opened_by_its_receiver_with_the_secret_only(message: Message) -> None:
     to, sender = "t" * NAME_BYTES_MAX, "s" * NAME_BYTES_MAX
     datagram = sealed(message, sender=sender, to=to, secret=b"x")
     assert len(datagram) <= BYTES_MAX
@@ -214,7 +214,7 @@ def test_a_datagram_is_opened_by_whom_it_is_for_and_who_knows_the_secret(message
         Follow(1, "1", 2, 3),  # type: ignore[arg-type]
     ],
 )
-def test_fields_of_another_type_are_refused_though_the_seal_is_right(message: Message) -> None:
+def test_fields_of_another_type_are_refused_despite_a_valid_seal(message: Message) -> None:
     assert opened(sealed(message, sender="b", to="a", secret=b""), to="a", secret=b"") is None
 
 
@@ -226,14 +226,14 @@ JSON_LIKE = st.recursive(
 
 
 @given(st.binary(max_size=200) | JSON_LIKE.map(msgpack.packb))
-def test_whatever_is_sealed_is_a_message_or_nothing(content: bytes) -> None:
+def test_any_sealed_content_is_a_message_or_ignored(content: bytes) -> None:
     datagram = content + hmac.digest(b"", content, "sha256")
     found = opened(datagram, to="a", secret=b"")
     assert found is None or isinstance(found.message, RequestVote | Granted | Lead | Follow)
 
 
 @given(st.sampled_from(range(5)), st.lists(JSON_LIKE, max_size=6))
-def test_fields_that_are_none_are_refused(kind: int, fields: list[object]) -> None:
+def test_invalid_fields_are_refused(kind: int, fields: list[object]) -> None:
     content = msgpack.packb([1, "b", "a", kind, *fields])
     found = opened(content + hmac.digest(b"", content, "sha256"), to="a", secret=b"")
     assert found is None or isinstance(found.message, RequestVote | Granted | Lead | Follow)

@@ -97,7 +97,7 @@ def _of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-async def test_one_clock_an_hour_ahead_deletes_no_young_document_once_another_node_is_down(
+async def test_a_clock_an_hour_ahead_expires_no_young_document_while_a_node_is_down(
     cluster: tuple[LocalCluster, Clocks],
 ) -> None:
     """Run first: the last clock that a dead node showed counts, and here it is right."""
@@ -127,7 +127,7 @@ async def test_one_clock_an_hour_ahead_deletes_no_young_document_once_another_no
 
 
 @pytest.mark.thorough
-async def test_l23_n11_who_holds_goes_on_to_hold_and_nobody_else_has_its_turn(
+async def test_l23_n11_a_holder_keeps_its_lock_when_clocks_jump(
     cluster: tuple[LocalCluster, Clocks],
 ) -> None:
     nodes, clocks = cluster
@@ -160,7 +160,7 @@ async def test_l23_n11_who_holds_goes_on_to_hold_and_nobody_else_has_its_turn(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("offsets", STEPS)
-async def test_l23_who_is_cut_off_believes_no_longer_and_its_lease_ends_no_sooner(
+async def test_l23_jumping_clocks_do_not_change_when_a_disconnected_holder_stops(
     cluster: tuple[LocalCluster, Clocks], offsets: Sequence[float]
 ) -> None:
     nodes, clocks = cluster

@@ -33,7 +33,9 @@ async def rest_of(wire: Wire) -> bytes:
         (FEW_OF_ONE, "this node takes at most 3 connections from one address"),
     ],
 )
-async def test_one_too_many_is_told_so_and_the_others_go_on(limits: Limits, why: str) -> None:
+async def test_a_connection_above_the_limit_is_503_and_the_others_continue(
+    limits: Limits, why: str
+) -> None:
     async with serving(limits) as served, AsyncExitStack() as stack:
         await until(lambda: not served.connections)  # The connection that declared the factory.
         first, *_ = [await stack.enter_async_context(served.wire()) for _ in range(FEW)]
@@ -48,7 +50,7 @@ async def test_one_too_many_is_told_so_and_the_others_go_on(limits: Limits, why:
         assert served.server.metrics.connections_refused == 1
 
 
-async def test_where_one_has_gone_there_is_room() -> None:
+async def test_a_closed_connection_makes_room() -> None:
     async with serving(FEW_OF_ONE) as served, AsyncExitStack() as stack:
         await until(lambda: not served.connections)
         async with served.wire() as leaving:
@@ -61,7 +63,7 @@ async def test_where_one_has_gone_there_is_room() -> None:
             assert (await late.ask(LIVE)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_those_that_are_refused_leave_one_line_in_the_log(
+async def test_refused_connections_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with capture_logs() as logs, caplog.at_level(logging.WARNING):
@@ -79,7 +81,9 @@ async def test_those_that_are_refused_leave_one_line_in_the_log(
     assert not caplog.records
 
 
-def test_it_is_said_again_a_minute_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_connections_are_logged_again_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 1_000.0
     monkeypatch.setattr(admission.time, "monotonic", lambda: now)
     full = Admission(Limits(connections_max=1))
@@ -100,7 +104,7 @@ def test_an_address_without_connections_is_forgotten() -> None:
     assert not room._addresses
 
 
-async def test_half_a_head_after_an_answer_is_closed_as_silence_is() -> None:
+async def test_a_partial_head_after_an_answer_is_closed_like_silence() -> None:
     brief = Limits(keepalive_timeout_s=0.05, first_request_timeout_s=LONG_S)
     async with serving(brief) as served, served.wire() as wire:
         wire.writer.write(LIVE + LIVE[:20])
@@ -108,7 +112,7 @@ async def test_half_a_head_after_an_answer_is_closed_as_silence_is() -> None:
         assert await wire.is_closed()
 
 
-async def test_who_sends_half_keeps_nobody_from_being_answered() -> None:
+async def test_partial_requests_do_not_block_other_clients() -> None:
     half = asked("PUT", "/t/slow", body=b"{}")[:-1]
     async with serving(PATIENT) as served, AsyncExitStack() as stack:
         for data in (LIVE[:20], half) * FEW:

@@ -67,7 +67,7 @@ async def declared(client: Client, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["", "x" * LARGE_BYTES])
-async def test_all_that_is_done_for_a_batch_has_one_deadline(
+async def test_all_steps_of_a_batch_share_one_deadline(
     client: Client, slow: Slow, text: str
 ) -> None:
     links = await declared(client, 2)
@@ -79,7 +79,7 @@ async def test_all_that_is_done_for_a_batch_has_one_deadline(
     assert 0 < left_s <= TIMEOUT_S - 2 * LOOK_S
 
 
-async def test_a_batch_whose_time_is_over_reaches_nobody(client: Client, slow: Slow) -> None:
+async def test_a_batch_past_its_deadline_is_not_submitted(client: Client, slow: Slow) -> None:
     links = await declared(client, 3)
     headers = {**NDJSON, "Docstore-Timeout-Ms": str(int(TIMEOUT_S * 1000))}
     data = ndjson({"link": link, "body": {}} for link in links)

@@ -82,7 +82,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
-async def test_what_is_no_http_is_400_and_the_connection_closed(raw: Raw, data: bytes) -> None:
+async def test_malformed_http_is_refused_and_the_connection_closed(raw: Raw, data: bytes) -> None:
     answer = await raw(data)
     last = answer.rpartition(b"HTTP/1.1 ")[2]
     assert status_of(b"HTTP/1.1 " + last) in (400, 414, 431, 505)
@@ -105,7 +105,7 @@ async def test_a_header_may_be_as_long_as_a_token_of_the_group(raw: Raw, node: S
     assert status_of(await raw(GET + three)) == 431
 
 
-async def test_an_absolute_target_must_be_ours(raw: Raw) -> None:
+async def test_an_absolute_target_must_name_the_node(raw: Raw) -> None:
     foreign = b"GET http://evil.example/core/management HTTP/1.1\r\nHost: localhost\r\n"
     assert status_of(await raw(foreign + b"Connection: close\r\n\r\n")) == 421
     ours = b"GET http://localhost/core/management HTTP/1.1\r\nHost: localhost\r\n"
@@ -128,7 +128,7 @@ async def test_odd_targets(raw: Raw) -> None:
         "/core/examples/" + "a" * 1100, "/a" * 33, "/a%cc%88", "/a%7f", "/a%c2%85",
     ],
 )  # fmt: skip
-async def test_paths_with_another_spelling_are_400(raw: Raw, path: str) -> None:
+async def test_paths_that_are_not_canonical_are_400(raw: Raw, path: str) -> None:
     for verb in (b"GET ", b"PUT "):
         answer = await raw(
             verb + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -160,7 +160,7 @@ async def send(client: Client, data: Any, status: int, **headers: str) -> dict[s
         b'{"name":"x","\\u0064ocumentVersion":"7"}',
     ],
 )  # fmt: skip
-async def test_bodies_that_are_400(client: Client, factory: str, body: bytes) -> None:
+async def test_malformed_bodies_are_400(client: Client, factory: str, body: bytes) -> None:
     began = time.process_time()
     for link in ("/core/examples/x", f"{factory}/x"):
         async with client.put(link, data=body, headers=JSON) as response:
@@ -169,7 +169,7 @@ async def test_bodies_that_are_400(client: Client, factory: str, body: bytes) ->
     assert time.process_time() - began < 0.5
 
 
-async def test_bodies_that_are_too_large_are_413(client: Client, raw: Raw) -> None:
+async def test_oversize_bodies_are_413(client: Client, raw: Raw) -> None:
     large = b'{"name":"' + b"x" * BODY_MAX + b'"}'
     await send(client, large, 413)
 
@@ -229,7 +229,7 @@ async def test_compressed_bodies(client: Client, factory: str, encoding: str) ->
         ({"Pragma": "xn-from-replication"}, 400), ({"Pragma": "xn-force-index-update"}, 400),
     ],
 )  # fmt: skip
-async def test_headers_that_are_refused(
+async def test_invalid_headers_are_refused(
     client: Client, factory: str, headers: dict[str, str], status: int
 ) -> None:
     link = f"{factory}/h"
@@ -247,7 +247,9 @@ async def test_headers_that_are_refused(
         {"Idempotency-Key": "k" * 128}, {"Content-Encoding": "identity"}, {"Accept": ""},
     ],
 )  # fmt: skip
-async def test_headers_that_are_fine(client: Client, factory: str, headers: dict[str, str]) -> None:
+async def test_valid_headers_are_accepted(
+    client: Client, factory: str, headers: dict[str, str]
+) -> None:
     async with client.put(f"{factory}/h", data=b"{}", headers=JSON | headers) as response:
         assert response.status == 201, await response.text()
 
@@ -260,7 +262,7 @@ async def test_headers_that_are_fine(client: Client, factory: str, headers: dict
         {"Docstore-Consistency": "stale", "Docstore-Min-Version": "1.5"},
     ],
 )  # fmt: skip
-async def test_reads_with_headers_that_are_refused(
+async def test_reads_with_invalid_headers_are_refused(
     client: Client, factory: str, headers: dict[str, str]
 ) -> None:
     async with client.get(f"{factory}/x", headers=headers) as response:
@@ -288,7 +290,7 @@ async def test_expectations(client: Client, factory: str, raw: Raw) -> None:
         b"\x81\xa1a" + b"\xdc\xff\xff" + b"\x80" * 65535, msgpack.packb({"a": "\0"}),
     ],
 )  # fmt: skip
-async def test_msgpack_that_is_refused(client: Client, factory: str, packed: bytes) -> None:
+async def test_invalid_msgpack_is_refused(client: Client, factory: str, packed: bytes) -> None:
     headers = {"Content-Type": "application/msgpack"}
     async with client.put(f"{factory}/m", data=packed, headers=headers) as response:
         if packed.startswith(b"\x81\xa1a\xdc"):
@@ -305,7 +307,7 @@ async def test_msgpack_that_is_refused(client: Client, factory: str, packed: byt
         ({1: "a"}, "the name of a member is not a text"),
     ],
 )
-async def test_msgpack_that_is_no_json_is_refused_in_words_of_its_sender(
+async def test_msgpack_beyond_json_is_refused_with_its_reason(
     client: Client, factory: str, value: Any, why: str
 ) -> None:
     headers = {"Content-Type": "application/msgpack"}
@@ -313,7 +315,7 @@ async def test_msgpack_that_is_no_json_is_refused_in_words_of_its_sender(
         assert why in (await problem_of(response, 400))["detail"]
 
 
-async def test_u0000_in_a_text_is_refused_with_what_to_do(client: Client, factory: str) -> None:
+async def test_u0000_in_a_text_is_refused_with_advice(client: Client, factory: str) -> None:
     for method in ("PUT", "PATCH"):
         change = client.request(method, f"{factory}/n", json={"v": ["a\0b"]})
         async with change as response:
@@ -325,7 +327,7 @@ async def test_u0000_in_a_text_is_refused_with_what_to_do(client: Client, factor
         assert "at 7" in (await problem_of(response, 400))["detail"]
 
 
-async def test_queries_of_listings_that_are_refused(client: Client, factory: str) -> None:
+async def test_invalid_queries_of_listings_are_refused(client: Client, factory: str) -> None:
     bad = (
         "$limit=-1", "$limit=0", "$limit=1000000000", "$limit=abc", "$top=0", "$limit=",
         "$filter=a%20eq", "$orderby=a%20b", "$select=a%20b", "$skip=3", "$skiptoken=x",
@@ -361,7 +363,7 @@ async def test_queries_of_listings_that_are_refused(client: Client, factory: str
         ({"path": "/x", "documentSelfLink": "/core/factories/y"}, 400),
     ],
 )  # fmt: skip
-async def test_declarations_that_are_refused(client: Client, body: Any, status: int) -> None:
+async def test_invalid_declarations_are_refused(client: Client, body: Any, status: int) -> None:
     async with client.post("/core/factories", json=body) as response:
         await problem_of(response, status)
     async with client.get("/x") as response:
@@ -371,14 +373,14 @@ async def test_declarations_that_are_refused(client: Client, body: Any, status: 
 # Time and numbers
 
 
-async def test_a_body_that_does_not_come_is_408(raw: Raw, node: SingleNode) -> None:
+async def test_a_body_that_does_not_arrive_is_408(raw: Raw, node: SingleNode) -> None:
     answer = await raw(PUT + b"Content-Length: 10\r\n\r\n{")
     assert status_of(answer) == 408
     assert b"Connection: close" in answer
 
 
 @pytest.mark.parametrize("data", [b"", b"GET / HT", GET])
-async def test_a_client_that_does_not_ask_is_hung_up_on(
+async def test_a_connection_without_a_request_is_closed(
     raw: Raw, node: SingleNode, data: bytes
 ) -> None:
     began = time.monotonic()
@@ -386,7 +388,7 @@ async def test_a_client_that_does_not_ask_is_hung_up_on(
     assert 0.2 < time.monotonic() - began < 15
 
 
-async def test_a_bug_of_ours_is_a_500_that_tells_nothing(client: Client, node: SingleNode) -> None:
+async def test_an_internal_error_is_a_500_without_details(client: Client, node: SingleNode) -> None:
     node.fails = True
     async with client.get("/core/examples/x") as response:
         body = await problem_of(response, 500)

@@ -28,7 +28,7 @@ async def test_every_line_has_its_result_in_order(client: Client, factory: str) 
         assert (await response.json())["n"] == 2999
 
 
-async def test_one_document_takes_its_lines_in_order(client: Client, factory: str) -> None:
+async def test_lines_of_one_document_are_applied_in_order(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     results = await bulk(
         client,
@@ -144,7 +144,7 @@ async def test_lines_in_a_row_are_submitted_together(
     assert node.batches == [3, 2]
 
 
-async def test_nobody_waits_for_another_line(
+async def test_a_line_does_not_wait_for_later_lines(
     client: Client, node: SingleNode, factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted_before = []
@@ -181,7 +181,7 @@ OTHER_BODIES = {
 
 
 @pytest.mark.parametrize(("media", "body"), OTHER_BODIES.values(), ids=OTHER_BODIES.keys())
-async def test_a_body_that_is_something_else_ends_in_one_problem(
+async def test_a_body_of_another_format_is_one_problem(
     client: Client, media: str, body: bytes
 ) -> None:
     headers = {"Content-Type": media}
@@ -190,9 +190,7 @@ async def test_a_body_that_is_something_else_ends_in_one_problem(
     assert "10 lines in a row" in problem["detail"]
 
 
-async def test_a_stream_that_goes_over_into_something_else_ends_there(
-    client: Client, factory: str
-) -> None:
+async def test_a_stream_that_changes_its_format_ends_there(client: Client, factory: str) -> None:
     good = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     results = await bulk(client, [good, *[b"{"] * 9, good, *[b"{"] * 9, good, *[b"{"] * 500, good])
     statuses = [each["status"] for each in results]
@@ -213,7 +211,7 @@ async def test_empty_lines_and_an_empty_body(client: Client, factory: str) -> No
     assert await bulk(client, []) == []
 
 
-async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
+async def test_an_endless_line_ends_the_stream_after_the_results_before_it(
     client: Client, factory: str
 ) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
@@ -222,7 +220,7 @@ async def test_a_line_without_an_end_stops_the_stream_but_not_what_came_before(
 
 
 @pytest.mark.parametrize("kind", ["application/x-ndjson", "application/msgpack"])
-async def test_a_line_takes_documents_as_deep_as_any_other_road_does(
+async def test_a_line_and_a_put_accept_the_same_depth(
     client: Client, factory: str, kind: str
 ) -> None:
     deep: Any = {}
@@ -265,7 +263,7 @@ async def test_compressed_streams(client: Client, factory: str) -> None:
         assert json.loads(results[-1])["status"] == 400
 
 
-async def test_what_a_stream_may_not_ask_for(client: Client) -> None:
+async def test_an_empty_atomic_batch_and_another_media_type_are_refused(client: Client) -> None:
     async with client.post("/core/bulk?atomic=true", data=b"", headers=NDJSON) as response:
         await problem_of(response, 400)
     headers = {"Content-Type": "text/csv"}
@@ -273,7 +271,9 @@ async def test_what_a_stream_may_not_ask_for(client: Client) -> None:
         await problem_of(response, 415)
 
 
-async def test_preconditions_are_demanded_of_lines_too(client: Client, declare: Declare) -> None:
+async def test_a_factory_may_require_preconditions_of_lines(
+    client: Client, declare: Declare
+) -> None:
     factory = await declare(requiresPrecondition=True)
     results = await bulk(
         client,
@@ -286,7 +286,7 @@ async def test_preconditions_are_demanded_of_lines_too(client: Client, declare: 
     assert [each["status"] for each in results] == [201, 428, 200]
 
 
-async def test_lines_say_what_they_read_where_updates_are_checked_strictly(
+async def test_lines_need_a_version_with_strict_update_checking(
     client: Client, declare: Declare
 ) -> None:
     factory = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING"])
@@ -322,7 +322,7 @@ async def test_results_come_while_lines_are_still_sent(client: Client, factory: 
             first_result.set()
 
 
-async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
+async def test_a_client_that_sends_everything_before_it_reads_is_served(
     base_url: str, factory: str
 ) -> None:
     line = json.dumps({"link": f"{factory}/same", "body": {}}).encode() + b"\n"
@@ -341,7 +341,7 @@ async def test_a_client_that_sends_all_before_it_reads_is_not_locked_out(
     writer.close()
 
 
-async def test_what_failed_is_let_go_of_without_a_collection(
+async def test_errors_are_freed_without_a_garbage_collection(
     client: Client, node: SingleNode
 ) -> None:
     gc.disable()
@@ -354,14 +354,14 @@ async def test_what_failed_is_let_go_of_without_a_collection(
     assert kept == []
 
 
-async def test_silence_in_a_stream_is_told(raw: Raw, node: Any) -> None:
+async def test_silence_in_a_stream_is_a_408_result(raw: Raw, node: Any) -> None:
     head = b"POST /core/bulk HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     answer = await raw(head + b"Content-Length: 100\r\n\r\n{")
     assert b'"status":408' in answer
 
 
 @pytest.mark.parametrize("where", ["between", "inside"])
-async def test_a_client_that_goes_away_hurts_nobody(
+async def test_a_client_that_disconnects_affects_no_other(
     base_url: str, client: Client, factory: str, where: str
 ) -> None:
     parts = urlsplit(base_url)

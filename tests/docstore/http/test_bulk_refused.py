@@ -32,9 +32,7 @@ async def test_headers_about_one_document_are_refused(
         assert response.status == 404
 
 
-async def test_what_a_line_demands_is_refused_in_its_own_words(
-    client: Client, factory: str
-) -> None:
+async def test_a_failed_condition_of_a_line_is_named(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     must, made, old = await bulk(
         client,
@@ -49,7 +47,9 @@ async def test_what_a_line_demands_is_refused_in_its_own_words(
     assert "ifVersion" in old["detail"]
 
 
-async def test_a_line_makes_no_document_where_a_factory_is(client: Client, factory: str) -> None:
+async def test_a_line_creates_no_document_at_the_path_of_a_factory(
+    client: Client, factory: str
+) -> None:
     inner = f"{factory}/inner"
     async with client.post("/core/factories", json={"path": inner}) as response:
         assert response.status == 201
@@ -84,9 +84,7 @@ async def test_a_body_without_one_whole_line_is_refused_as_a_whole(
         await problem_of(response, status)
 
 
-async def test_a_value_that_is_wrong_does_not_end_the_objects_after_it(
-    client: Client, factory: str
-) -> None:
+async def test_an_invalid_value_does_not_end_the_stream(client: Client, factory: str) -> None:
     line = msgpack.packb({"link": f"{factory}/a", "body": {}})
     wrong = msgpack.packb({"link": f"{factory}/a", "body": float("inf")})
 

@@ -10,7 +10,7 @@ CLIENTS, BUSY_S, PATIENCE_S = 20, 0.3, 0.25
 HASTY = Limits(first_request_timeout_s=PATIENCE_S)
 
 
-async def test_a_fresh_connection_to_a_busy_node_is_not_reset_under_its_first_request() -> None:
+async def test_a_new_connection_to_a_busy_node_is_not_reset() -> None:
     async with serving(HASTY) as served:
 
         async def ask(number: int) -> bytes:

@@ -22,7 +22,7 @@ async def put(client: Client, link: str, state: Any, **headers: str) -> tuple[in
         return response.status, await response.json()
 
 
-async def test_post_makes_a_document_at_a_generated_link(client: Client, factory: str) -> None:
+async def test_post_creates_a_document_at_a_generated_link(client: Client, factory: str) -> None:
     async with client.post(factory, json={"a": 1}) as response:
         body = await response.json()
         assert response.status == 201
@@ -39,7 +39,7 @@ async def test_post_makes_a_document_at_a_generated_link(client: Client, factory
     assert len(body["documentSignature"]) == 32
 
 
-async def test_generated_ids_are_in_the_order_of_time(client: Client, factory: str) -> None:
+async def test_generated_ids_increase_with_time(client: Client, factory: str) -> None:
     links = []
     for _ in range(3):
         async with client.post(factory, json={}) as response:
@@ -63,7 +63,7 @@ async def test_post_takes_the_link_from_the_body(client: Client, factory: str, n
 @pytest.mark.parametrize(
     "link", ["../x", "/core/x", "http://a/b", "", "a/b", "x" * 4096, 7, "stats", "/else/x", ".."]
 )
-async def test_post_refuses_a_link_that_is_not_below_it(
+async def test_post_refuses_a_link_outside_the_factory(
     client: Client, factory: str, link: Any
 ) -> None:
     async with client.post(factory, json={"documentSelfLink": link}) as response:
@@ -93,7 +93,7 @@ async def test_examples_need_a_name_and_nothing_is_stored_without(client: Client
             await problem_of(response, 400)
 
 
-async def test_an_example_lives_its_life(client: Client) -> None:
+async def test_an_example_is_created_replaced_and_patched(client: Client) -> None:
     async with client.post("/core/examples", json={"name": "a", "counter": 1}) as response:
         made = await response.json()
         assert made["documentKind"] == "example:ExampleService"
@@ -108,7 +108,9 @@ async def test_an_example_lives_its_life(client: Client) -> None:
         await problem_of(response, 400)
 
 
-async def test_what_the_store_sets_is_ignored_when_sent_back(client: Client, factory: str) -> None:
+async def test_members_that_the_store_sets_are_ignored_in_requests(
+    client: Client, factory: str
+) -> None:
     link = f"{factory}/a"
     await put(client, link, {"n": 1})
     async with client.get(link) as response:
@@ -224,7 +226,7 @@ async def test_etags_and_preconditions(client: Client, factory: str) -> None:
         assert response.headers["Docstore-Version"] == "1"
 
 
-async def test_a_patch_takes_an_expiry_away_by_null(client: Client, factory: str) -> None:
+async def test_a_patch_removes_an_expiry_by_null(client: Client, factory: str) -> None:
     link, later = f"{factory}/a", 4_000_000_000_000_000
     assert (await put(client, link, {"documentExpirationTimeMicros": later}))[0] == 201
     merge = {"Content-Type": "application/merge-patch+json"}
@@ -240,7 +242,7 @@ async def test_a_patch_takes_an_expiry_away_by_null(client: Client, factory: str
         await problem_of(response, 400)
 
 
-async def test_digits_of_other_alphabets_are_no_version(client: Client, factory: str) -> None:
+async def test_digits_of_other_alphabets_match_no_version(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     assert (await put(client, link, {}))[0] == 201
     async with client.get(link) as response:
@@ -257,7 +259,7 @@ async def test_malformed_etags_are_refused(client: Client, factory: str, tag: st
             await problem_of(response, 400)
 
 
-async def test_a_factory_may_demand_a_precondition(client: Client, declare: Declare) -> None:
+async def test_a_factory_may_require_a_precondition(client: Client, declare: Declare) -> None:
     factory = await declare(requiresPrecondition=True)
     link = f"{factory}/a"
     for verb in ("PUT", "PATCH", "DELETE"):
@@ -320,9 +322,7 @@ async def test_immutable_and_idempotent_factories(client: Client, declare: Decla
             assert (body["documentVersion"], body["documentUpdateAction"]) == (version, action)
 
 
-async def test_an_idempotency_key_makes_a_post_meet_the_same_link(
-    client: Client, factory: str
-) -> None:
+async def test_posts_with_one_idempotency_key_have_one_link(client: Client, factory: str) -> None:
     links = set()
     for _ in range(2):
         headers = {"Idempotency-Key": "k-1"}
@@ -333,7 +333,9 @@ async def test_an_idempotency_key_makes_a_post_meet_the_same_link(
         assert (await response.json())["documentLinks"] == list(links)
 
 
-async def test_a_document_is_not_made_where_a_factory_is(client: Client, factory: str) -> None:
+async def test_a_document_is_not_created_at_the_path_of_a_factory(
+    client: Client, factory: str
+) -> None:
     async with client.post("/core/factories", json={"path": f"{factory}/inner"}) as response:
         assert response.status == 201
     async with client.post(factory, json={"documentSelfLink": "inner"}) as response:
@@ -342,7 +344,7 @@ async def test_a_document_is_not_made_where_a_factory_is(client: Client, factory
         assert (await response.json())["documentLinks"] == []
 
 
-async def test_what_is_missing_is_named_as_it_was_asked_for(client: Client, factory: str) -> None:
+async def test_a_404_names_the_path_and_query_of_the_request(client: Client, factory: str) -> None:
     await put(client, f"{factory}/a", {})
     for query in ("documentVersion=9", "at=0"):
         async with client.get(f"{factory}/a?{query}") as response:
@@ -351,7 +353,7 @@ async def test_what_is_missing_is_named_as_it_was_asked_for(client: Client, fact
         assert problem["instance"] == f"{factory}/a"
 
 
-async def test_a_bound_that_is_none_is_named_as_it_was_given(client: Client, factory: str) -> None:
+async def test_an_invalid_limit_is_named_as_in_the_request(client: Client, factory: str) -> None:
     for name in ("$limit", "$top"):
         async with client.get(factory, params={name: "0"}) as response:
             assert (await problem_of(response, 400))["detail"].startswith(f"{name} must be a whole")

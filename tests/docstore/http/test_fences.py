@@ -62,7 +62,7 @@ async def test_a_malformed_fence_is_400(client: Client, factory: str, raw: str) 
         assert "Fence" in (await problem_of(response, 400))["detail"]
 
 
-async def test_a_second_fence_is_refused_and_not_overlooked(client: Client, factory: str) -> None:
+async def test_a_second_fence_is_refused(client: Client, factory: str) -> None:
     twice = [("Fence", "a:1"), ("Fence", "b:1")]
     async with client.put(f"{factory}/a", json={}, headers=twice) as response:
         assert "Fence must be sent at most once" in (await problem_of(response, 400))["detail"]
@@ -83,12 +83,12 @@ async def test_a_ninth_scope_is_409_and_changes_nothing(client: Client, factory:
         assert len(response.headers.getall("Fence")) == 8
 
 
-async def test_the_last_colon_parts_scope_and_token(client: Client, factory: str) -> None:
+async def test_the_last_colon_separates_scope_and_token(client: Client, factory: str) -> None:
     async with await put(client, f"{factory}/a", "x:y:12") as response:
         assert response.headers.getall("Fence") == ["x:y:12"]
 
 
-async def test_a_fence_is_refused_where_nobody_looks_at_it(client: Client, factory: str) -> None:
+async def test_a_fence_is_refused_where_it_has_no_effect(client: Client, factory: str) -> None:
     async with client.post("/core/bulk", json={}, headers={"Fence": "l:5"}) as response:
         assert "Fence" in (await problem_of(response, 400))["detail"]
 
@@ -99,7 +99,7 @@ async def test_weaker_levels_take_no_fence(client: Client, declare: Declare) -> 
         assert "level 3" in (await problem_of(response, 400))["detail"]
 
 
-async def test_a_factory_may_demand_one(client: Client, declare: Declare) -> None:
+async def test_a_factory_may_require_a_fence(client: Client, declare: Declare) -> None:
     path = await declare(requiresFence=True)
     async with await put(client, f"{path}/a", None) as response:
         assert (await problem_of(response, 428))["errorCode"] == "fence-required"

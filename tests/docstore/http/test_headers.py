@@ -23,7 +23,7 @@ async def put(client: Client, link: str, state: Any) -> tuple[int, Any]:
         return response.status, await response.json()
 
 
-async def test_the_past_can_be_read(client: Client, factory: str) -> None:
+async def test_past_versions_are_read_by_number_and_time(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     versions = [(await put(client, link, {"n": n}))[1] for n in range(4)]
     for version in versions:
@@ -69,7 +69,7 @@ async def test_history_comes_newest_first_in_pages(client: Client, factory: str)
         await problem_of(response, 405)
 
 
-async def test_msgpack_goes_in_and_out(client: Client, factory: str) -> None:
+async def test_msgpack_is_accepted_and_returned(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
     async with client.put(link, data=msgpack.packb({"n": [1, "ä"]}), headers=headers) as response:
@@ -161,7 +161,7 @@ async def test_head_is_get_without_a_body(client: Client, factory: str) -> None:
         ("{factory}/a", "PURGE"), ("/nowhere", "TRACE"), ("/core/examples", "PROPFIND"),
     ],
 )  # fmt: skip
-async def test_other_verbs_are_405_and_say_which_are_allowed(
+async def test_other_methods_are_405_and_name_the_allowed_ones(
     client: Client, factory: str, path: str, verb: str
 ) -> None:
     path = path.format(factory=factory)
@@ -210,7 +210,7 @@ async def test_reads_of_other_consistency(client: Client, factory: str) -> None:
         assert "Docstore-Staleness-Ms" not in response.headers
 
 
-async def test_trace_context_is_passed_back(client: Client, factory: str) -> None:
+async def test_trace_context_is_returned(client: Client, factory: str) -> None:
     good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     for path in (f"{factory}/none", "/core/management"):
         async with client.get(path, headers={"traceparent": good}) as response:
@@ -231,7 +231,7 @@ async def test_pipelined_and_split_requests_are_answered_in_order(
     assert '"n":2,"documentSelfLink"' in answer
 
 
-async def test_a_large_document_survives(client: Client, factory: str) -> None:
+async def test_a_large_document_is_stored_and_returned(client: Client, factory: str) -> None:
     text = hashlib.sha256(b"x").hexdigest() * 16_000
     status, _ = await put(client, f"{factory}/big", {"text": text})
     assert status == 201
@@ -248,7 +248,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("name", ONCE)
-async def test_a_second_header_of_one_value_is_400_whatever_its_capitals(
+async def test_a_repeated_single_header_is_400_in_any_case(
     client: Client, factory: str, raw: Raw, name: str
 ) -> None:
     said = {"Host": "localhost", "Content-Type": "application/json", "Connection": "close"}
@@ -260,7 +260,7 @@ async def test_a_second_header_of_one_value_is_400_whatever_its_capitals(
         assert response.status == 404
 
 
-async def test_lines_of_a_list_are_one_list(client: Client, factory: str) -> None:
+async def test_repeated_lines_of_a_list_header_are_joined(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     await put(client, link, {})
     for name, tag, status in (("If-Match", "1.0", 200), ("If-None-Match", "1.1", 412)):
@@ -269,6 +269,6 @@ async def test_lines_of_a_list_are_one_list(client: Client, factory: str) -> Non
             assert response.status == status
 
 
-async def test_keys_that_a_proxy_has_joined_are_400(client: Client, factory: str) -> None:
+async def test_joined_idempotency_keys_are_400(client: Client, factory: str) -> None:
     async with client.put(f"{factory}/a", json={}, headers={"Idempotency-Key": "a, b"}) as response:
         assert "comma" in (await problem_of(response, 400))["detail"]

@@ -38,7 +38,7 @@ async def sent(client: Client, method: str, url: str, body: bytes, **headers: st
         return response.status
 
 
-async def test_others_are_heard_while_a_large_body_is_read(
+async def test_other_requests_are_served_while_a_large_body_is_parsed(
     client: Client, factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await sent(client, "PUT", f"{factory}/a", b"{}") == 201
@@ -90,9 +90,7 @@ async def test_large_lines_are_answered_as_small_ones(client: Client, factory: s
     assert [each["status"] for each in results] == [201, 200, 200, 400]
 
 
-async def test_a_body_that_does_not_come_to_its_turn_is_told_in_time(
-    client: Client, factory: str
-) -> None:
+async def test_a_body_that_waits_past_its_deadline_is_503(client: Client, factory: str) -> None:
     hasty = {"Docstore-Timeout-Ms": "1"}
     data = io.BytesIO(STRANGE)
     async with client.put(f"{factory}/a", data=data, headers=JSON | hasty) as response:
@@ -100,7 +98,7 @@ async def test_a_body_that_does_not_come_to_its_turn_is_told_in_time(
     assert await sent(client, "GET", f"{factory}/a", b"") == 404
 
 
-async def test_bodies_have_their_turns_one_at_a_time_and_only_so_many_wait() -> None:
+async def test_bodies_are_parsed_one_at_a_time_and_waiting_is_bounded() -> None:
     large, running, most = LargeBodies(), 0, WAITING_BYTES_MAX // 8
     gate = asyncio.Event()
     loop = asyncio.get_running_loop()

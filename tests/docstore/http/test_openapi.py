@@ -85,7 +85,7 @@ def candidates(paths: set[str]) -> set[str]:
     return found | {f"{path}/{segment}" for path in found - last for segment in SEGMENTS}
 
 
-async def test_each_path_and_method_is_described_and_answered(
+async def test_the_described_paths_and_methods_are_exactly_those_served(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     weak = await declare(options=["PERSISTENCE", "REPLICATION"])
@@ -102,7 +102,7 @@ async def test_each_path_and_method_is_described_and_answered(
             assert methods in documented, (path, methods, fitting)
 
 
-async def test_an_update_with_a_header_that_has_no_effect_there_is_refused(
+async def test_an_update_with_a_header_without_effect_is_refused(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     await declare()
@@ -146,7 +146,7 @@ PLACES = frozenset({"cursor", "after"})
 """Parameters of links to the next page, of a query or of a listing; they exclude each other."""
 
 
-async def test_a_parameter_that_is_not_described_is_refused_and_named(
+async def test_an_undescribed_parameter_is_refused_and_named(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     await declare(options=["PERSISTENCE", "REPLICATION"])
@@ -164,7 +164,7 @@ async def test_a_parameter_that_is_not_described_is_refused_and_named(
                 assert found == (400, detail), (method, template)
 
 
-async def test_a_parameter_is_there_once_and_is_what_it_may_be(
+async def test_a_repeated_or_invalid_parameter_is_refused(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     factory = await declare()
@@ -216,7 +216,7 @@ async def test_each_type_of_the_files_of_the_console_is_described(
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_an_example_is_what_its_schema_says(name: str) -> None:
+def test_an_example_is_valid_by_its_schema(name: str) -> None:
     components = {"components": {"schemas": SCHEMAS}}
     validator = Draft202012Validator({**components, "$ref": f"#/components/schemas/{name}"})
     for example in SCHEMAS[name]["examples"]:
@@ -244,13 +244,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "body"), REFUSED, ids=[name for name, _ in REFUSED])
-def test_what_nodes_refuse_is_not_described(name: str, body: Any) -> None:
+def test_bodies_that_nodes_refuse_are_invalid_by_their_schema(name: str, body: Any) -> None:
     components = {"components": {"schemas": SCHEMAS}}
     validator = Draft202012Validator({**components, "$ref": f"#/components/schemas/{name}"})
     assert not validator.is_valid(body)
 
 
-async def test_a_header_or_parameter_is_described_only_where_it_is_taken(
+async def test_a_header_or_parameter_is_described_only_where_it_has_effect(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     weak, factory = await declare(options=["PERSISTENCE", "REPLICATION"]), await declare()
@@ -267,7 +267,7 @@ async def test_a_header_or_parameter_is_described_only_where_it_is_taken(
     assert page["components"]["schemas"][factory[1:]]["type"] == "object"
 
 
-def test_a_sample_of_a_declared_schema_is_what_it_says() -> None:
+def test_a_sample_is_valid_by_its_declared_schema() -> None:
     validator = Draft202012Validator(SCHEMA)
     validator.validate(sample_of({**SCHEMA, "properties": {"size": {"$ref": "#/$defs/n"}}}))
     assert sample_of({"examples": [{"size": 7}], **SCHEMA}) == {"size": 7}
@@ -276,7 +276,7 @@ def test_a_sample_of_a_declared_schema_is_what_it_says() -> None:
     }  # fmt: skip
 
 
-async def test_documents_are_patched_in_three_media_types_that_have_schemas(
+async def test_the_three_media_types_of_a_patch_have_schemas(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     factory = await declare()
@@ -304,7 +304,7 @@ async def test_documents_are_patched_in_three_media_types_that_have_schemas(
     ("key", "is_good"),
     [("k", True), ("a b:c", True), ("k" * 128, True), ("k" * 129, False), ("a,b", False)],
 )
-async def test_a_key_is_described_as_it_is_checked(
+async def test_the_schema_of_a_key_agrees_with_its_check(
     client: aiohttp.ClientSession, declare: Declare, key: str, is_good: bool
 ) -> None:
     factory = await declare()
@@ -315,7 +315,7 @@ async def test_a_key_is_described_as_it_is_checked(
         assert (answer.status < 300) == is_good
 
 
-async def test_it_is_served_compressed_and_with_a_tag(
+async def test_the_description_is_served_compressed_and_with_an_etag(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     async with client.get(PATH, headers={"Accept-Encoding": "identity"}) as answer:
@@ -344,7 +344,7 @@ SCHEMA = {
 }  # fmt: skip
 
 
-async def test_a_declared_schema_says_of_bodies_what_it_said(
+async def test_a_declared_schema_has_the_same_meaning_in_the_description(
     client: aiohttp.ClientSession, declare: Declare
 ) -> None:
     factory = await declare(schema=SCHEMA)
@@ -358,7 +358,9 @@ async def test_a_declared_schema_says_of_bodies_what_it_said(
 
 
 @pytest.mark.thorough
-async def test_it_is_openapi(client: aiohttp.ClientSession, declare: Declare) -> None:
+async def test_the_description_is_valid_openapi(
+    client: aiohttp.ClientSession, declare: Declare
+) -> None:
     await declare(schema=SCHEMA)
     await declare(options=["PERSISTENCE", "REPLICATION"])
     page = await described(client)
@@ -374,7 +376,7 @@ async def test_each_operation_has_a_name_of_its_own(client: aiohttp.ClientSessio
     assert all(each["summary"] and each["tags"] for each in operations)
 
 
-async def test_what_is_named_is_there_and_what_is_there_is_named(
+async def test_each_component_is_referenced_and_each_reference_resolves(
     client: aiohttp.ClientSession,
 ) -> None:
     page = await described(client)
@@ -393,14 +395,14 @@ async def test_what_is_named_is_there_and_what_is_there_is_named(
     assert set(re.findall(r"\{(\w+)\}", " ".join(orjson.loads(text)))) == set(IN_PATHS)
 
 
-def test_a_factory_that_may_not_be_read_is_not_told_of() -> None:
+def test_an_unreadable_factory_is_not_described() -> None:
     services = [DeclaredService(ServiceOptions(path=path, kind="k")) for path in ("/a", "/b")]
     page = document.described(services, lambda path: path == "/a")
     assert "/a/{id}" in page["paths"]
     assert '"/b' not in orjson.dumps(page).decode()
 
 
-def test_factories_of_like_names_have_schemas_of_their_own() -> None:
+def test_factories_with_similar_names_have_separate_schemas() -> None:
     services = [
         DeclaredService(ServiceOptions(path=path, kind="k", schema={"title": path}))
         for path in ("/a/b", "/a.b", "/a", "/a/id", "/ä", "/Node")
@@ -419,7 +421,7 @@ def test_factories_of_like_names_have_schemas_of_their_own() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_description_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_described_factories_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "FACTORIES_MAX", 2)
     services = [DeclaredService(ServiceOptions(path=f"/f{n}", kind="k")) for n in range(5)]
     page = document.described(services, lambda _: True)

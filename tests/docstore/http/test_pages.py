@@ -43,7 +43,7 @@ async def test_a_listing_shows_live_documents_in_order_of_link(
 
 
 @pytest.mark.parametrize("flags", ["", "&expand"])
-async def test_pages_walk_through_everything_once(client: Client, factory: str, flags: str) -> None:
+async def test_pages_list_each_document_once(client: Client, factory: str, flags: str) -> None:
     links = [f"{factory}/{n:03} x" for n in range(25)]
     for link in links:
         await client.post(factory, json={"documentSelfLink": link})
@@ -73,14 +73,14 @@ async def test_pages_walk_through_everything_once(client: Client, factory: str, 
         ("limit", "parameter limit must be spelt $limit"),
     ],
 )
-async def test_a_parameter_that_is_misspelt_is_not_passed_over(
+async def test_a_misspelt_parameter_is_refused(
     client: Client, factory: str, name: str, detail: str
 ) -> None:
     async with client.get(factory, params={name: "3"}) as response:
         assert (await problem_of(response, 400))["detail"] == detail
 
 
-async def test_an_expanded_page_ends_before_it_gets_too_large(client: Client, factory: str) -> None:
+async def test_an_expanded_page_is_bounded(client: Client, factory: str) -> None:
     for n in range(20):
         async with client.put(f"{factory}/{n:02}", json={"text": "x" * 1_000_000}) as response:
             assert response.status == 201
@@ -91,7 +91,7 @@ async def test_an_expanded_page_ends_before_it_gets_too_large(client: Client, fa
     assert "nextPageLink" not in page
 
 
-async def test_declaring_a_factory(client: Client) -> None:
+async def test_a_factory_is_declared_changed_and_deleted(client: Client) -> None:
     body = {
         "path": "/shop/orders",
         "options": ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"],
@@ -140,7 +140,7 @@ async def test_declaring_a_factory(client: Client) -> None:
         await problem_of(response, 404)
 
 
-async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
+async def test_warnings_of_a_declaration_are_shown_and_not_stored(
     client: Client, declare: Declare
 ) -> None:
     path = await declare(schema={"requierd": []})
@@ -163,7 +163,7 @@ async def test_warnings_of_a_declaration_come_with_it_and_are_no_part_of_it(
         assert "warnings" not in await response.json()
 
 
-async def test_a_factory_that_does_not_let_put_create(client: Client, declare: Declare) -> None:
+async def test_a_factory_may_forbid_creation_by_put(client: Client, declare: Declare) -> None:
     factory = await declare(putCreates=False)
     async with client.put(f"{factory}/a", json={}) as response:
         await problem_of(response, 404)
@@ -184,7 +184,7 @@ async def test_the_pages_of_the_node(client: Client) -> None:
         assert response.status == 200
 
 
-async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client) -> None:
+async def test_the_root_page_describes_the_node(client: Client) -> None:
     page = await get(client, "/")
     assert (page["name"], page["version"]) == ("docstore", __version__)
     assert page["id"] == (await get(client, "/core/management"))["id"]
@@ -205,7 +205,7 @@ async def test_who_opens_the_address_of_a_node_is_told_what_it_is(client: Client
             assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-async def test_explain_and_what_is_not_offered(client: Client, factory: str) -> None:
+async def test_explain_exists_for_documents_only(client: Client, factory: str) -> None:
     await client.put(f"{factory}/a", json={})
     assert (await get(client, f"{factory}/a/explain"))["owner"]
     for path in (f"{factory}/a/conflicts", f"{factory}/versions", f"{factory}/explain"):
@@ -213,7 +213,9 @@ async def test_explain_and_what_is_not_offered(client: Client, factory: str) -> 
             await problem_of(response, 404)
 
 
-async def test_resynchronisation(client: Client, factory: str) -> None:
+async def test_a_resynchronisation_starts_and_reports_its_state(
+    client: Client, factory: str
+) -> None:
     await client.put(f"{factory}/a", json={})
     for link in (None, factory, f"{factory}/a"):
         body = {"kind": "SynchronizeRequest"} | ({"documentSelfLink": link} if link else {})
@@ -265,7 +267,7 @@ async def test_resynchronisation(client: Client, factory: str) -> None:
         ("/core/node-groups/default", {"kind": "x"}, 400),
     ],
 )  # fmt: skip
-async def test_administrative_requests_that_are_refused(
+async def test_invalid_administrative_requests_are_refused(
     client: Client, path: str, body: Any, status: int
 ) -> None:
     async with client.patch(path, json=body) as response:
@@ -296,7 +298,7 @@ async def test_administrative_requests_that_are_refused(
         ("/core/examples/synchronization", {}),
     ],
 )
-async def test_a_member_that_a_request_does_not_have_is_not_passed_over(
+async def test_an_unknown_member_of_a_request_is_refused(
     client: Client, path: str, body: dict[str, Any]
 ) -> None:
     async with client.patch(path, json={**body, "Force": True}) as response:

@@ -51,7 +51,9 @@ SMALL = Limits(body_bytes_max=200)
         asked("PATCH", "/core/elections/a%20b", b"Idempotency-Key: k\r\n", body=b"{}"),
     ],
 )
-async def test_this_is_plain(served: Serving, plain: list[str], request_bytes: bytes) -> None:
+async def test_these_requests_are_plain(
+    served: Serving, plain: list[str], request_bytes: bytes
+) -> None:
     async with served.wire() as wire:
         await wire.ask(request_bytes)
     assert len(plain) == 1
@@ -89,13 +91,17 @@ async def test_this_is_plain(served: Serving, plain: list[str], request_bytes: b
         CHUNKED,
     ],
 )
-async def test_this_is_not(served: Serving, plain: list[str], request_bytes: bytes) -> None:
+async def test_these_requests_are_not_plain(
+    served: Serving, plain: list[str], request_bytes: bytes
+) -> None:
     async with served.wire() as wire:
         await wire.ask(request_bytes)
     assert not plain
 
 
-async def test_nor_is_a_large_body_that_came_at_once(served: Serving, plain: list[str]) -> None:
+async def test_a_large_body_that_arrives_at_once_is_not_plain(
+    served: Serving, plain: list[str]
+) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         (connection,) = served.connections
@@ -104,7 +110,7 @@ async def test_nor_is_a_large_body_that_came_at_once(served: Serving, plain: lis
     assert plain == ["PUT /t/a"]
 
 
-async def test_what_may_only_be_read_is_not_plain(
+async def test_a_write_to_a_read_only_service_is_not_plain(
     served: Serving, plain: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = served.node.registry.service_at("/t")
@@ -122,7 +128,7 @@ async def test_a_foreign_host_is_refused(served: Serving, plain: list[str]) -> N
     assert plain == ["GET /t/a"]
 
 
-async def test_a_plain_request_makes_no_task(served: Serving) -> None:
+async def test_a_plain_request_starts_no_task(served: Serving) -> None:
     made: list[str] = []
     loop = asyncio.get_running_loop()
 
@@ -300,7 +306,7 @@ async def test_a_lease_in_the_body_is_seen(served: Serving, plain: list[str], bo
     assert plain == ["PUT /t/l"]
 
 
-async def test_what_fails_in_us_is_a_problem_that_is_counted(served: Serving) -> None:
+async def test_an_internal_error_is_a_problem_response_and_is_counted(served: Serving) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         served.node.fails = True
@@ -311,7 +317,7 @@ async def test_what_fails_in_us_is_a_problem_that_is_counted(served: Serving) ->
     assert served.server.metrics.internal_errors == 2
 
 
-async def test_so_is_what_fails_at_its_owner(served: Serving) -> None:
+async def test_an_internal_error_of_the_owner_is_counted_alike(served: Serving) -> None:
     broken = Answer(500, "internal", "the author's handler failed")
     served.node.answers += [broken, broken]
     async with served.wire() as wire:
@@ -327,7 +333,9 @@ async def test_so_is_what_fails_at_its_owner(served: Serving) -> None:
 @pytest.mark.parametrize(
     "request_bytes", [asked("PUT", "/t/a", b'If-Match: "9.9"\r\n', body=b'{"a":2}'), GET]
 )
-async def test_cut_anywhere_it_is_the_same_request(served: Serving, request_bytes: bytes) -> None:
+async def test_a_request_cut_anywhere_gets_the_same_answer(
+    served: Serving, request_bytes: bytes
+) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         whole = await wire.ask(request_bytes)

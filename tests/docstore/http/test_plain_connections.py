@@ -36,9 +36,7 @@ async def test_a_burst_is_answered_in_order(served: Serving, plain: list[str]) -
             assert answer.count(b'"n":"%b"' % link.encode()) == 1
 
 
-async def test_what_comes_while_one_is_served_waits_for_its_turn(
-    served: Serving, plain: list[str]
-) -> None:
+async def test_requests_wait_while_another_is_served(served: Serving, plain: list[str]) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -55,7 +53,7 @@ async def test_what_comes_while_one_is_served_waits_for_its_turn(
     assert plain == ["PUT /t/a", "PUT /t/slow"]
 
 
-async def test_the_server_waits_for_it_when_it_stops() -> None:
+async def test_a_stopping_server_waits_for_a_plain_request() -> None:
     async with serving() as served, served.wire() as wire:
         await wire.ask(PUT)
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -71,7 +69,7 @@ async def test_the_server_waits_for_it_when_it_stops() -> None:
         await asyncio.wait_for(stopping, SOON_S)
 
 
-async def test_it_is_not_waited_for_longer_than_said() -> None:
+async def test_a_stopping_server_waits_no_longer_than_its_limit() -> None:
     async with serving() as served, served.wire() as wire:
         await wire.ask(PUT)
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,7 +81,7 @@ async def test_it_is_not_waited_for_longer_than_said() -> None:
         assert await wire.is_closed()
 
 
-async def test_a_node_that_stops_without_an_answer_hangs_up(
+async def test_a_node_that_stops_without_an_answer_closes_the_connection(
     served: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served.wire() as wire:
@@ -96,7 +94,7 @@ async def test_a_node_that_stops_without_an_answer_hangs_up(
         assert await wire.is_closed()
 
 
-async def test_a_client_that_has_gone_is_counted_and_forgotten(served: Serving) -> None:
+async def test_a_request_of_a_disconnected_client_is_counted_and_released(served: Serving) -> None:
     held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     served.node.waits.append(held)
     async with served.wire() as wire:
@@ -122,7 +120,9 @@ async def test_a_client_that_has_gone_is_counted_and_forgotten(served: Serving) 
     ],
     ids=["no version", "no version and no Host", "2.0", "too many", "40 KB of headers"],
 )  # fmt: skip
-async def test_what_is_no_http_is_no_plain_request(served: Serving, request_: bytes) -> None:
+async def test_malformed_http_on_a_plain_connection_is_refused(
+    served: Serving, request_: bytes
+) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         assert (await wire.ask(request_)).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
@@ -130,7 +130,7 @@ async def test_what_is_no_http_is_no_plain_request(served: Serving, request_: by
 
 
 @pytest.mark.parametrize("line", [b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
-async def test_what_lies_behind_an_upgrade_is_answered_or_not_taken(
+async def test_an_upgrade_is_answered_and_the_connection_closed(
     served: Serving, line: bytes
 ) -> None:
     async with served.wire() as wire:
@@ -139,7 +139,7 @@ async def test_what_lies_behind_an_upgrade_is_answered_or_not_taken(
         assert await wire.is_closed()
 
 
-async def test_what_lies_behind_a_websocket_is_judged_like_any_other(served: Serving) -> None:
+async def test_a_request_after_a_websocket_upgrade_is_parsed_as_http(served: Serving) -> None:
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
     line = b"GET /t/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n"
     behind = line + b"\r\n0\r\n\r\n"
@@ -150,7 +150,7 @@ async def test_what_lies_behind_a_websocket_is_judged_like_any_other(served: Ser
         assert await wire.is_closed()
 
 
-async def test_silence_while_it_is_served_closes_nothing() -> None:
+async def test_silence_during_a_request_does_not_close_the_connection() -> None:
     brief = Limits(keepalive_timeout_s=0.05, first_request_timeout_s=LONG_S)
     async with serving(brief) as served, served.wire() as wire:
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -163,7 +163,7 @@ async def test_silence_while_it_is_served_closes_nothing() -> None:
         assert await wire.is_closed()  # Silence after the answer closes it.
 
 
-async def test_who_is_sent_away_is_told_so(served: Serving) -> None:
+async def test_a_server_that_sends_clients_away_answers_connection_close(served: Serving) -> None:
     async with served.wire() as wire:
         await wire.ask(PUT)
         served.server.send_away()
@@ -172,7 +172,7 @@ async def test_who_is_sent_away_is_told_so(served: Serving) -> None:
 
 
 @pytest.mark.parametrize("line", [b"Connection: close\r\n", b""])
-async def test_who_wants_no_more_is_closed(served: Serving, line: bytes) -> None:
+async def test_a_connection_is_closed_at_its_clients_request(served: Serving, line: bytes) -> None:
     request = asked("GET", "/t/a", line)
     async with served.wire() as wire:
         answer = await wire.ask(request if line else request.replace(b"1.1", b"1.0"))
@@ -180,7 +180,7 @@ async def test_who_wants_no_more_is_closed(served: Serving, line: bytes) -> None
         assert await wire.is_closed()
 
 
-async def test_a_client_that_does_not_read_is_not_served_on(served: Serving) -> None:
+async def test_requests_of_a_client_that_does_not_read_wait(served: Serving) -> None:
     big = b'{"a":"' + b"x" * 60_000 + b'"}'
     asking, served_so_far = 400, served.server.metrics._requests
     async with served.wire() as wire:

@@ -38,7 +38,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("answer", "status", "outcome"), SAID)
-async def test_what_the_cluster_says_is_a_problem(
+async def test_a_refusal_of_the_cluster_is_a_problem(
     client: Client, node: SingleNode, answer: Answer, status: int, outcome: str
 ) -> None:
     node.answers = [answer._replace(owner="n2", epoch=4)]
@@ -62,7 +62,7 @@ async def test_the_date_follows_a_wall_clock_that_is_set_back(
             assert response.headers["Date"] == f"Thu, 01 Jan 1970 {date} GMT"
 
 
-async def test_success_tells_who_and_how_durable(client: Client, node: SingleNode) -> None:
+async def test_a_success_names_its_owner_and_its_replicas(client: Client, node: SingleNode) -> None:
     node.answers = [Answer(200, row=ROW, replicas=3, owner="n3", epoch=5)]
     async with client.put(LINK, json={"name": "x"}) as response:
         assert response.status == 200
@@ -74,7 +74,7 @@ async def test_success_tells_who_and_how_durable(client: Client, node: SingleNod
     assert (body["documentOwner"], body["documentEpoch"]) == ("n2", 3), "of that version"
 
 
-async def test_quorums_are_judged_by_the_copies_that_there_are(
+async def test_a_quorum_must_fit_the_number_of_copies(
     client: Client, node: SingleNode, factory: str
 ) -> None:
     copies = {f"{factory}/five": range(3, 6), f"{factory}/nine": range(5, 10)}
@@ -90,9 +90,7 @@ async def test_quorums_are_judged_by_the_copies_that_there_are(
                 assert response.status == (200 if wanted in some else 400)
 
 
-async def test_pages_that_need_others_say_when_these_are_away(
-    client: Client, node: SingleNode
-) -> None:
+async def test_pages_that_need_unavailable_owners_are_503(client: Client, node: SingleNode) -> None:
     async def away(*_: Any, **__: Any) -> Any:
         raise Unavailable("slot 7 has no owner now")
 
@@ -102,7 +100,7 @@ async def test_pages_that_need_others_say_when_these_are_away(
             await problem_of(response, 503)
 
 
-async def test_readiness_says_why_not(client: Client, node: SingleNode) -> None:
+async def test_a_node_that_is_not_ready_is_503(client: Client, node: SingleNode) -> None:
     node.why_not = "3 of 1024 slots have no open owner yet"
     for path in (
         "/health/ready",
@@ -115,7 +113,7 @@ async def test_readiness_says_why_not(client: Client, node: SingleNode) -> None:
         assert response.status == 200
 
 
-async def test_a_client_that_goes_away_while_it_waits_hurts_nobody(
+async def test_a_client_that_disconnects_while_it_waits_affects_no_other(
     client: Client, node: SingleNode
 ) -> None:
     waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -131,7 +129,7 @@ async def test_a_client_that_goes_away_while_it_waits_hurts_nobody(
         await problem_of(response, 404)
 
 
-async def test_drain_is_accepted_and_told(client: Client, node: SingleNode) -> None:
+async def test_a_drain_is_accepted_and_passed_to_the_node(client: Client, node: SingleNode) -> None:
     async with client.delete("/core/management") as response:
         assert response.status == 202
     assert node.draining
@@ -144,7 +142,7 @@ async def counter(client: Client, name: str) -> int:
     return int(value)
 
 
-async def test_an_error_of_ours_is_counted_and_logged_with_its_request(
+async def test_an_internal_error_is_counted_and_logged_with_its_request(
     client: Client, node: SingleNode
 ) -> None:
     assert await counter(client, "internal_errors") == 0
@@ -169,7 +167,7 @@ async def test_an_error_of_ours_is_counted_and_logged_with_its_request(
     assert await counter(client, "internal_errors") == len(failures)
 
 
-async def test_an_answer_that_cannot_be_finished_is_cut_off_and_counted(
+async def test_an_unfinished_answer_is_cut_off_and_counted(
     base_url: str, client: Client, node: SingleNode
 ) -> None:
     parts = urlsplit(base_url)

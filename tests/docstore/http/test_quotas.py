@@ -18,13 +18,13 @@ async def put(node: SingleNode, name: str, quota: Any) -> None:
     assert answer.is_success
 
 
-async def test_without_quotas_a_job_has_what_it_asks_for() -> None:
+async def test_without_quotas_a_job_has_its_requested_rate() -> None:
     quotas = Quotas(SingleNode())
     assert await quotas.rate("a", READS) == 0.0
     assert await quotas.rate("a", READS, 70.0) == 70.0
 
 
-async def test_the_lower_of_wish_and_quota_counts() -> None:
+async def test_the_lower_of_request_and_quota_applies() -> None:
     node = SingleNode()
     await put(node, "a", {READS: 50, WRITES: 20})
     quotas = Quotas(node)
@@ -34,7 +34,7 @@ async def test_the_lower_of_wish_and_quota_counts() -> None:
     assert await quotas.rate("b", READS) == 0.0
 
 
-async def test_a_job_of_its_own_is_not_held_to_the_default() -> None:
+async def test_a_quota_of_a_job_replaces_the_default() -> None:
     node = SingleNode()
     await put(node, "default", {READS: 50})
     await put(node, "a", {READS: 500})
@@ -45,7 +45,7 @@ async def test_a_job_of_its_own_is_not_held_to_the_default() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["fast", True, -1, None, [5]])
-async def test_what_is_no_rate_is_refused_and_would_bound_nothing(wrong: Any) -> None:
+async def test_an_invalid_rate_is_refused_and_ignored(wrong: Any) -> None:
     node = SingleNode()
     await put(node, "default", {READS: 50})
     body = json.dumps({READS: wrong}).encode()
@@ -65,7 +65,7 @@ async def test_a_misspelt_quota_is_refused() -> None:
     assert "rowsASecond" in answer.detail
 
 
-async def test_a_quota_is_read_once_in_a_while() -> None:
+async def test_a_quota_is_cached() -> None:
     node = SingleNode()
     await put(node, "default", {READS: 50})
     quotas = Quotas(node)

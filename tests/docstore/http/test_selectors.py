@@ -41,13 +41,15 @@ MANAGEMENT = "path=/core/management"
         (f"target=ALL&path={FORWARDING}", "path must be one of"),
     ],
 )
-async def test_what_is_not_forwarded(client: Client, query: str, detail: str) -> None:
+async def test_an_invalid_forwarding_request_is_400(
+    client: Client, query: str, detail: str
+) -> None:
     async with client.get(f"{FORWARDING}?{query}") as response:
         assert detail in (await problem_of(response, 400))["detail"]
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
-async def test_nothing_but_reading_is_forwarded(client: Client, method: str) -> None:
+async def test_only_reads_are_forwarded(client: Client, method: str) -> None:
     url = f"{FORWARDING}?{MANAGEMENT}&target=ALL"
     async with client.request(method, url, json={}) as response:
         await problem_of(response, 405)
@@ -56,7 +58,7 @@ async def test_nothing_but_reading_is_forwarded(client: Client, method: str) -> 
         assert (response.status, response.headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
 
 
-async def test_one_node_is_asked_and_named(client: Client) -> None:
+async def test_a_forwarded_answer_names_its_node(client: Client) -> None:
     for target in ("PEER_ID&peer=n1", "KEY_HASH&key=x", "KEY_HASH&link=/films/1"):
         async with client.get(f"{FORWARDING}?{MANAGEMENT}&target={target}") as response:
             assert response.headers["Docstore-Node"] == "n1"
@@ -65,13 +67,13 @@ async def test_one_node_is_asked_and_named(client: Client) -> None:
         await problem_of(response, 404)
 
 
-async def test_who_owns_nothing_is_not_asked(client: Client, node: SingleNode) -> None:
+async def test_a_key_without_an_owner_is_503(client: Client, node: SingleNode) -> None:
     node.why_not = "no owner"
     async with client.get(f"{FORWARDING}?{MANAGEMENT}&target=KEY_HASH&key=x") as response:
         assert (await problem_of(response, 503))["errorCode"] == "no-owner"
 
 
-async def test_all_are_asked_and_failures_are_told(client: Client) -> None:
+async def test_a_broadcast_has_the_answers_and_failures_of_all_nodes(client: Client) -> None:
     page = await get(client, f"{FORWARDING}?{MANAGEMENT}&target=ALL")
     assert page["kind"] == "NodeGroupBroadcastResponse"
     assert page["jsonResponses"]["n1"]["id"] == "n1"

@@ -42,7 +42,7 @@ async def test_a_slow_request_is_logged(client: aiohttp.ClientSession) -> None:
 
 
 @pytest.mark.parametrize("client", [1e-9], indirect=True)
-async def test_many_slow_requests_are_a_few_lines(client: aiohttp.ClientSession) -> None:
+async def test_log_lines_of_slow_requests_are_bounded(client: aiohttp.ClientSession) -> None:
     with capture_logs() as logs:
         for _ in range(5 * SLOW_LINES_A_SECOND):
             await client.get("/health/live")
@@ -50,7 +50,7 @@ async def test_many_slow_requests_are_a_few_lines(client: aiohttp.ClientSession)
 
 
 @pytest.mark.parametrize("client", [60.0], indirect=True)
-async def test_another_request_is_not(client: aiohttp.ClientSession) -> None:
+async def test_a_fast_request_is_not_logged(client: aiohttp.ClientSession) -> None:
     with capture_logs() as logs:
         await client.get("/core/management")
     assert not logs
@@ -69,5 +69,5 @@ async def test_another_request_is_not(client: aiohttp.ClientSession) -> None:
         ("/core/streams/clicks/nonsense/x/y/z", ""),
     ],
 )
-def test_templates(path: str, template: str) -> None:
+def test_each_path_has_its_template(path: str, template: str) -> None:
     assert template_of(path) == template

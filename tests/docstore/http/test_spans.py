@@ -135,7 +135,7 @@ async def test_a_request_and_its_execution_on_the_owner_are_spans_of_one_trace(
 
 @pytest.mark.thorough
 @WITH_OPENTELEMETRY
-async def test_a_collector_that_does_not_answer_is_in_nobodys_way(tmp_path: Path) -> None:
+async def test_an_unreachable_collector_does_not_delay_a_node(tmp_path: Path) -> None:
     group = LocalCluster(1, tmp_path, ["--otlp-endpoint", "http://127.0.0.1:9", "--slots", "4"])
     await asyncio.to_thread(group.__enter__)
     [node] = group.nodes

@@ -39,7 +39,7 @@ async def test_idle_connections_are_not_waited_for() -> None:
         await soon(server.stop(LONG_S))
 
 
-async def test_nor_is_one_that_is_made_in_the_moment_of_stopping(
+async def test_a_connection_made_during_the_stop_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, port = await started(SingleNode())
@@ -59,7 +59,7 @@ async def test_nor_is_one_that_is_made_in_the_moment_of_stopping(
         await soon(await stopped)
 
 
-async def test_one_that_is_made_after_that_is_closed() -> None:
+async def test_a_connection_made_after_the_stop_is_closed() -> None:
     server, port = await started(SingleNode())
     listener = server._listener
     assert listener is not None
@@ -73,7 +73,7 @@ async def test_one_that_is_made_after_that_is_closed() -> None:
             assert await soon(reader.read()) == b""
 
 
-async def test_a_request_that_is_under_way_is_answered(node: SingleNode) -> None:
+async def test_a_running_request_is_answered(node: SingleNode) -> None:
     server, port = await started(node)
     asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     node.waits.append(asked)
@@ -127,7 +127,7 @@ async def test_a_request_whose_body_crosses_the_stop_is_answered() -> None:
         await soon(stopping)
 
 
-async def test_a_request_whose_body_does_not_come_is_told_so() -> None:
+async def test_a_request_without_its_whole_body_is_408() -> None:
     server, port = await started(SingleNode())
     async with connected(server, port) as wire:
         wire.writer.write(HEAD + BODY[:3])
@@ -137,7 +137,7 @@ async def test_a_request_whose_body_does_not_come_is_told_so() -> None:
         assert (await wire.answer()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_all_that_lies_behind_a_request_is_answered_before_the_end(node: SingleNode) -> None:
+async def test_pipelined_requests_are_answered_before_the_stop(node: SingleNode) -> None:
     server, port = await started(node)
     async with connected(server, port) as wire:
         held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -154,7 +154,7 @@ async def test_all_that_lies_behind_a_request_is_answered_before_the_end(node: S
         await soon(stopping)
 
 
-async def test_a_head_that_comes_in_two_is_answered_until_the_node_stops() -> None:
+async def test_a_request_head_in_two_parts_is_answered_until_the_stop() -> None:
     server, port = await started(SingleNode())
     async with connected(server, port) as left, connected(server, port) as wire:
         server.send_away()
@@ -168,7 +168,7 @@ async def test_a_head_that_comes_in_two_is_answered_until_the_node_stops() -> No
         assert (await left.answer()).startswith(b"HTTP/1.1 503 ")
 
 
-async def test_bytes_that_nobody_has_read_yet_are_answered_before_the_end() -> None:
+async def test_unread_requests_are_answered_before_the_stop() -> None:
     server, port = await started(SingleNode())
     async with connected(server, port) as wire:
         (connection,) = server._listener._open  # type: ignore[union-attr]
@@ -182,7 +182,7 @@ async def test_bytes_that_nobody_has_read_yet_are_answered_before_the_end() -> N
         await soon(stopping)
 
 
-async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> None:
+async def test_an_endless_body_is_waited_for_no_longer_than_the_limit() -> None:
     server, port = await started(SingleNode())
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     with closing(writer):
@@ -193,7 +193,7 @@ async def test_a_body_that_never_ends_is_waited_for_no_longer_than_said() -> Non
         await soon(server.stop(0.1))
 
 
-async def test_a_shared_port_is_served_by_all_and_left_first() -> None:
+async def test_a_shared_port_is_served_by_all_nodes_and_closed_first() -> None:
     servers = [HttpServer(SingleNode(), PATIENT) for _ in range(2)]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

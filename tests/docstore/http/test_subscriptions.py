@@ -16,12 +16,12 @@ PATH = "/core/examples/subscriptions"
 HOOK = {"callback": "https://hooks.example/"}
 
 
-async def test_without_the_setting_nobody_is_called(client: aiohttp.ClientSession) -> None:
+async def test_a_subscription_without_the_setting_is_refused(client: aiohttp.ClientSession) -> None:
     async with client.post(PATH, json=HOOK) as response:
         assert (await problem_of(response, 400))["errorCode"] == "callback-refused"
 
 
-async def test_a_group_has_so_many(
+async def test_subscriptions_of_a_group_are_limited(
     client: aiohttp.ClientSession, node: SingleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = callback_settings({"callback_hosts": "*", "callback_key_file": "keys"})
@@ -74,7 +74,7 @@ async def test_what_is_not_there(
         await problem_of(response, status)
 
 
-async def test_nobody_writes_one_otherwise(client: aiohttp.ClientSession) -> None:
+async def test_a_subscription_is_not_written_as_a_document(client: aiohttp.ClientSession) -> None:
     line = {"op": "PUT", "link": "/core/subscriptions/1", "body": {}}
     async with client.post(
         "/core/bulk", json=line, headers={"Content-Type": "application/x-ndjson"}

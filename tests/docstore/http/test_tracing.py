@@ -14,7 +14,7 @@ LINK = "/core/examples/a"
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-async def test_what_is_asked_for_a_request_is_asked_in_its_trace(
+async def test_operations_of_a_request_have_its_trace(
     client: ClientSession, node: SingleNode
 ) -> None:
     """The requests follow each other on the same connection."""
@@ -33,7 +33,7 @@ async def test_what_is_asked_for_a_request_is_asked_in_its_trace(
     assert seen == [TRACE, "", "cc" + TRACE[2:], ""]
 
 
-def test_a_log_line_says_of_which_request_it_is() -> None:
+def test_a_log_line_names_its_trace() -> None:
     says = (
         "import structlog; from docstore.runtime import logs; logs.set_up('json', 'warning');"
         "from docstore.runtime.trace.context import TRACEPARENT; log = structlog.get_logger();"

@@ -38,7 +38,7 @@ class Client:
         self.is_cut = True
 
 
-def test_who_has_not_moved_for_the_whole_span_is_cut_off() -> None:
+def test_a_client_without_progress_for_the_whole_span_is_aborted() -> None:
     client, unread = Client(*[(1, 0, 5)] * (LOOKS + 1)), SlowReaders()
     for _ in range(LOOKS):
         assert unread.look([client]) == 0
@@ -47,7 +47,7 @@ def test_who_has_not_moved_for_the_whole_span_is_cut_off() -> None:
     assert client.is_cut
 
 
-def test_who_reads_slowly_or_has_read_all_meanwhile_stays() -> None:
+def test_a_slow_client_and_one_that_read_everything_are_kept() -> None:
     still: list[Mark | None] = [(1, 0, 5)] * LOOKS
     slow, fast = Client(*still, (1, 0, 6), *still), Client(*still, None, *still, (1, 0, 5))
     unread = SlowReaders()
@@ -66,7 +66,7 @@ async def deaf(port: int) -> AsyncIterator[socket.socket]:
 
 
 @pytest.mark.parametrize("line", [b"", UNUSUAL])
-async def test_plain_answers_that_nobody_reads(line: bytes) -> None:
+async def test_unread_plain_answers_abort_the_connection(line: bytes) -> None:
     async with serving(BRIEF) as served:
         async with served.wire() as wire:
             await wire.ask(asked("PUT", "/t/a", body=b'{"a":"%b"}' % (b"a" * LARGE)))
@@ -77,7 +77,7 @@ async def test_plain_answers_that_nobody_reads(line: bytes) -> None:
             await until(lambda: not served.connections)
 
 
-async def test_what_is_left_when_the_connection_closes_in_order() -> None:
+async def test_unread_answers_abort_an_orderly_close() -> None:
     """Once, an orderly close waited for ever until the client read the last answer."""
     async with serving(replace(BRIEF, keepalive_timeout_s=0.05)) as served:
         async with served.wire() as wire:
@@ -90,7 +90,7 @@ async def test_what_is_left_when_the_connection_closes_in_order() -> None:
             await until(lambda: not served.connections)
 
 
-async def test_an_answer_is_not_taken_back_by_what_lies_behind_it() -> None:
+async def test_requests_after_the_last_one_do_not_lose_its_answer() -> None:
     """A socket closed with unread input is reset, and its client would lose the answer."""
     last = asked("GET", "/t/a", b"Connection: close\r\n")
     async with serving(PATIENT) as served, served.wire() as wire:
@@ -105,7 +105,7 @@ async def test_an_answer_is_not_taken_back_by_what_lies_behind_it() -> None:
         assert await wire.is_closed()
 
 
-async def test_who_is_refused_may_have_sent_already() -> None:
+async def test_a_refused_connection_that_already_sent_gets_its_answer() -> None:
     async with serving(replace(PATIENT, connections_max=1)) as served:
         await until(lambda: not served.connections)
         async with served.wire() as first:
@@ -118,7 +118,7 @@ async def test_who_is_refused_may_have_sent_already() -> None:
                     assert answer.startswith(b"HTTP/1.1 503 ")
 
 
-async def test_what_stays_unread_is_let_go_of_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lingering_socket_is_closed_after_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("docstore.http.slow_readers.LINGER_S", 0.05)
     async with serving(PATIENT) as served, served.wire() as wire:
         await wire.ask(asked("GET", "/t/a", b"Connection: close\r\n"))
@@ -136,7 +136,7 @@ async def listening(handle: Handle, limits: Limits) -> AsyncIterator[tuple[Liste
         await listener.close(0.1)
 
 
-async def test_a_stream_that_nobody_reads_ends() -> None:
+async def test_an_unread_stream_is_aborted() -> None:
     ended = asyncio.Event()
 
     async def stream(request: web.BaseRequest) -> web.StreamResponse:
@@ -155,7 +155,7 @@ async def test_a_stream_that_nobody_reads_ends() -> None:
         assert listener._metrics.send_timeouts == 1
 
 
-async def test_who_still_sends_its_request_is_not_standing_still() -> None:
+async def test_a_client_that_still_sends_its_request_makes_progress() -> None:
     """Results of a long bulk request may lie unread until all of it has been sent."""
     going_on = asyncio.Event()
 
@@ -186,7 +186,7 @@ def sent(connection: Connection) -> int:
     return mark[1]
 
 
-async def test_who_waits_ends_with_its_connection_and_only_so_many_do(
+async def test_waiting_requests_are_bounded_and_end_with_their_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("docstore.http.long_poll.WAITING_MAX", 2)
@@ -214,7 +214,7 @@ async def test_who_waits_ends_with_its_connection_and_only_so_many_do(
         assert listener._metrics.waiting == 0
 
 
-async def test_a_request_whose_client_has_gone_before_does_not_wait() -> None:
+async def test_a_request_of_a_disconnected_client_does_not_wait() -> None:
     has_gone = asyncio.Event()
     began: list[str] = []
     ended: list[str] = []

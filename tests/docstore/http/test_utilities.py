@@ -36,7 +36,7 @@ async def link(client: Client, factory: str) -> str:
     return f"{factory}/a"
 
 
-async def test_each_says_which_methods_it_takes(client: Client, link: str) -> None:
+async def test_each_utility_names_its_methods(client: Client, link: str) -> None:
     factory = link.rpartition("/")[0]
     for above, offered in ((link, OF_DOCUMENTS), (factory, OF_FACTORIES)):
         for name in SUFFIXES:
@@ -55,7 +55,7 @@ async def test_each_says_which_methods_it_takes(client: Client, link: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(set(OF_DOCUMENTS) - {"explain", "subscriptions"}))
-async def test_of_what_is_not_there_nothing_is(client: Client, link: str, name: str) -> None:
+async def test_a_missing_document_has_no_utilities(client: Client, link: str, name: str) -> None:
     factory = link.rpartition("/")[0]
     async with client.get(f"{factory}/none/{name}") as response:
         await problem_of(response, 404)
@@ -72,7 +72,7 @@ async def test_of_what_is_not_there_nothing_is(client: Client, link: str, name: 
 
 
 @pytest.mark.parametrize("name", sorted(SUFFIXES))
-async def test_no_document_and_no_factory_has_the_name_of_a_utility(
+async def test_the_name_of_a_utility_is_reserved(
     client: Client, factory: str, name: str, plain: list[str]
 ) -> None:
     async with client.put(f"{factory}/{name}", json={}) as response:
@@ -95,7 +95,7 @@ async def test_no_document_and_no_factory_has_the_name_of_a_utility(
             assert response.status == 201
 
 
-async def test_utilities_below_a_factory_that_stands_below_a_document_are_its_own(
+async def test_a_factory_at_the_path_of_a_document_has_its_own_utilities(
     client: Client, link: str
 ) -> None:
     async with client.post("/core/factories", json={"path": link, "kind": "inner"}) as response:
@@ -134,7 +134,7 @@ async def test_the_deepest_and_the_longest_document_has_utilities(
 # Config
 
 
-async def test_config_is_the_declaration_with_what_it_leaves_unsaid(
+async def test_config_is_the_declaration_with_its_defaults(
     client: Client, declare: Declare
 ) -> None:
     factory = await declare(retention={"versions": 9}, indexes=["$.a"], schema={"requierd": []})
@@ -160,9 +160,7 @@ async def test_config_is_the_declaration_with_what_it_leaves_unsaid(
         assert (response.status, await response.read()) == (200, b"")
 
 
-async def test_a_change_of_config_is_one_of_the_declaration(
-    client: Client, declare: Declare
-) -> None:
+async def test_a_change_of_config_changes_the_declaration(client: Client, declare: Declare) -> None:
     factory = await declare(schema={"required": ["n"]})
     config, link = f"{factory}/config", f"/core/factories{factory}"
     async with client.put(f"{factory}/a", json={}) as response:
@@ -208,7 +206,7 @@ async def test_a_bad_value_changes_nothing(
     assert await get(client, f"{factory}/config") == before
 
 
-async def test_what_is_built_in_has_a_config_that_nobody_changes(client: Client) -> None:
+async def test_a_built_in_factory_has_a_read_only_config(client: Client) -> None:
     page = await get(client, "/core/examples/config")
     assert (page["path"], page["putCreates"]) == ("/core/examples", False)
     async with client.patch("/core/examples/config", json={"putCreates": True}) as response:
@@ -220,7 +218,7 @@ async def test_what_is_built_in_has_a_config_that_nobody_changes(client: Client)
 # Template
 
 
-async def test_a_template_is_of_the_factory_and_of_each_of_its_documents(
+async def test_a_factory_and_its_documents_have_one_template(
     client: Client, declare: Declare
 ) -> None:
     schema = {"properties": {"n": {"type": "integer", "description": "how many"}}}
@@ -246,7 +244,7 @@ async def test_the_sample_service_describes_its_documents(client: Client) -> Non
 # Available, stats, synchronization
 
 
-async def test_it_says_whether_it_is_available_and_why_not(
+async def test_available_gives_the_reason_if_it_is_not(
     client: Client, link: str, node: SingleNode
 ) -> None:
     factory = link.rpartition("/")[0]
@@ -270,7 +268,9 @@ async def test_it_says_whether_it_is_available_and_why_not(
     assert (page["status"], page["reason"]) == ("UNAVAILABLE", "3 slots have no owner")
 
 
-async def test_a_synchronization_is_asked_for_where_it_is_of(client: Client, link: str) -> None:
+async def test_a_synchronization_starts_at_a_factory_or_a_document(
+    client: Client, link: str
+) -> None:
     factory = link.rpartition("/")[0]
     for above in (link, factory):
         path = f"{above}/synchronization"

@@ -17,7 +17,7 @@ from tests.docstore.http.problem import problem_of
         ("/core/examples/a?watch&where=n =", 400),
     ],
 )
-async def test_what_cannot_be_watched(
+async def test_an_invalid_watch_is_refused(
     client: aiohttp.ClientSession, asked: str, status: int
 ) -> None:
     async with client.get(asked) as response:

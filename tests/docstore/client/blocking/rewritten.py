@@ -14,8 +14,8 @@ NAMES = {
     "aclosing": "closing", "anext": "next", "aiter": "iter", "AsyncIterator": "Iterator",
 }  # fmt: skip
 LEFT_OUT = {
-    "test_what_is_used_outside_of_its_block_says_so",
-    "test_an_empty_id_of_an_event_is_refused",
+    "test_use_outside_of_its_block_is_an_error",
+    "test_an_empty_event_id_is_refused",
 }
 """Tests of messages that name the asynchronous client, and of plain requests, which only it has."""
 IMPORTS = ast.parse("from docstore.client.blocking import Client, Election, Lease, Lock").body

@@ -35,7 +35,7 @@ async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_told(condition: Callable[[], Awaitable[bool]]) -> None:
+async def until_async(condition: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(10):
         while not await condition():
             await asyncio.sleep(0.02)

@@ -23,9 +23,7 @@ def threads() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == THREAD]
 
 
-def test_a_role_is_led_while_this_thread_does_something_else(
-    group: LocalCluster, name: str
-) -> None:
+def test_a_role_is_led_while_this_thread_is_busy(group: LocalCluster, name: str) -> None:
     with Client(group.urls) as store, store.role(name, roles=4, session_s=1.0) as role:
         until(lambda: all(role.leads(each) for each in range(4)))
         assert role.fence(3) == f"roles/{name}/3:{role.token(3)}"
@@ -51,7 +49,7 @@ def test_a_lease_is_held_and_shared_without_a_loop(group: LocalCluster) -> None:
         until(lambda: not [*store.ls("/leased")])
 
 
-def test_what_cannot_begin_leaves_no_thread(group: LocalCluster) -> None:
+def test_a_failed_start_leaves_no_thread(group: LocalCluster) -> None:
     with (
         pytest.raises(RequestFailed),
         Client(group.urls) as store,
@@ -94,7 +92,7 @@ def test_a_call_of_another_thread_ends_with_the_client(group: LocalCluster, name
     assert len(caught) == 1
 
 
-def test_a_callback_that_would_wait_for_itself_is_told_so(group: LocalCluster, name: str) -> None:
+def test_a_callback_that_would_wait_for_itself_is_an_error(group: LocalCluster, name: str) -> None:
     errors: list[str] = []
 
     def acquired(_: object) -> None:

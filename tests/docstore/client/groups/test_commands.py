@@ -97,7 +97,7 @@ async def test_a_group_is_read_described_reset_and_deleted(
     assert "404" in errors
 
 
-async def test_what_is_produced_is_sent_when_the_command_is_stopped(
+async def test_a_stopped_produce_command_sends_its_records(
     client: Client, group: LocalCluster, name: str
 ) -> None:
     """The command waits for no more input, and sends the records that it has read."""
@@ -126,7 +126,7 @@ async def metrics(url: str) -> str:
         return await answer.text()
 
 
-async def test_offsets_are_reset_to_places_of_all_partitions(
+async def test_offsets_of_all_partitions_are_reset(
     client: Client, group: LocalCluster, name: str
 ) -> None:
     topics = [name, f"{name}-more"]

@@ -10,7 +10,7 @@ from docstore.client import Client, Differs, LocalCluster, RequestFailed
 from docstore.client.consumer import ReadRecord
 from docstore.client.groups import ConsumerGroup, PartitionCallback
 from docstore.client.membership import GroupEnded
-from tests.docstore.client.groups.conftest import until, until_told
+from tests.docstore.client.groups.conftest import until, until_async
 from tests.docstore.watching import page_of
 from tests.docstore.watching import until as blocking_until
 
@@ -44,7 +44,7 @@ async def offsets(client: Client, name: str) -> int:
     return sum(max(0, each["offset"]) for each in page["offsets"])
 
 
-async def test_one_process_reads_all_and_the_next_one_goes_on_where_it_left(
+async def test_a_process_continues_after_the_records_of_the_one_before(
     client: Client, topic: str
 ) -> None:
     seen: list[int] = []
@@ -59,7 +59,7 @@ async def test_one_process_reads_all_and_the_next_one_goes_on_where_it_left(
     assert sorted(later) == list(range(100, 120))
 
 
-async def test_two_processes_share_the_partitions_and_none_is_read_twice(
+async def test_two_processes_share_the_partitions_without_duplicates(
     client: Client, topic: str
 ) -> None:
     seen: list[int] = []
@@ -75,9 +75,7 @@ async def test_two_processes_share_the_partitions_and_none_is_read_twice(
     assert [number for number, times in Counter(seen).items() if times > 1] == []
 
 
-async def test_n14_a_commit_under_the_token_of_an_older_tenure_changes_nothing(
-    client: Client, topic: str
-) -> None:
+async def test_n14_a_commit_with_an_older_token_is_fenced(client: Client, topic: str) -> None:
     seen: list[int] = []
     async with client.group(topic, [topic]) as group:
         await read(group, seen, 100)
@@ -86,7 +84,7 @@ async def test_n14_a_commit_under_the_token_of_an_older_tenure_changes_nothing(
     async with client.group(topic, [topic]) as group:
         await until(lambda: len(group.partitions) == PARTITIONS)
         path = f"/core/groups/{topic}/offsets/{topic}/0"
-        await until_told(lambda: claimed(client, path, old["token"]))
+        await until_async(lambda: claimed(client, path, old["token"]))
         stale = {name: old[name] for name in ("topic", "partition", "token")} | {"offset": 7_000}
         with pytest.raises(RequestFailed) as refused:
             await client.json("POST", f"/core/groups/{topic}/offsets", {"offsets": [stale]})
@@ -99,7 +97,7 @@ async def claimed(client: Client, path: str, token: int) -> bool:
     return bool((await client.json("GET", path))["token"] > token)
 
 
-async def test_records_since_the_last_commit_come_again_after_a_crash(
+async def test_records_since_the_last_commit_are_reread_after_a_crash(
     client: Client, group: LocalCluster, topic: str
 ) -> None:
     seen: list[int] = []
@@ -115,7 +113,7 @@ async def test_records_since_the_last_commit_come_again_after_a_crash(
                 task.cancel()  # As in a crash, the client sends nothing more.
         again: list[int] = []
         async with client.group(topic, [topic], session_s=1.0) as second:
-            await until_told(lambda: read_some(second, again))
+            await until_async(lambda: read_some(second, again))
     assert set(seen) | set(again) == set(range(100))
     assert len(set(seen) & set(again)) == 31, "those since the commit, and the one in hand"
 
@@ -125,13 +123,11 @@ async def read_some(group: ConsumerGroup, seen: list[int]) -> bool:
     return True
 
 
-async def test_offsets_are_set_by_an_operator_while_nobody_is_a_member(
-    client: Client, topic: str
-) -> None:
+async def test_an_operator_resets_offsets_only_without_members(client: Client, topic: str) -> None:
     path = f"/core/groups/{topic}/offsets/{topic}/0"
     reset = {"kind": "ResetRequest", "offset": 3}
     async with client.group(topic, [topic]):
-        await until_told(lambda: is_member(client, topic))
+        await until_async(lambda: is_member(client, topic))
         with pytest.raises(RequestFailed) as refused:
             await client.json("PATCH", path, reset)
         assert (refused.value.status, refused.value.code) == (409, "group-not-empty")
@@ -149,7 +145,7 @@ async def is_member(client: Client, name: str) -> bool:
     return bool((await client.json("GET", f"/core/groups/{name}"))["live"])
 
 
-async def test_a_group_reads_a_topic_that_was_made_again_from_its_first_record(
+async def test_a_group_reads_a_recreated_topic_from_its_first_record(
     client: Client, topic: str
 ) -> None:
     async with client.group(topic, [topic]) as group:
@@ -165,11 +161,11 @@ async def test_a_group_reads_a_topic_that_was_made_again_from_its_first_record(
 
 
 @pytest.mark.parametrize("since", ["end", "end-0"])
-async def test_a_group_that_began_at_the_end_goes_on_where_that_was(
+async def test_a_group_that_started_at_the_end_continues_from_there(
     client: Client, topic: str, since: str
 ) -> None:
     async with client.group(topic, [topic], since=since):
-        await until_told(lambda: has_begun(client, topic))
+        await until_async(lambda: has_begun(client, topic))
     assert await offsets(client, topic) == 100
     await produce(client, topic, 100, 150)
     seen: list[int] = []
@@ -184,9 +180,7 @@ async def has_begun(client: Client, name: str) -> bool:
     return all(each["offset"] >= 0 for each in page["offsets"])
 
 
-async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhile(
-    client: Client, topic: str
-) -> None:
+async def test_a_reading_group_continues_in_a_recreated_topic(client: Client, topic: str) -> None:
     seen: list[int] = []
     async with client.group(topic, [topic]) as group:
         await read(group, seen, 100)
@@ -204,7 +198,7 @@ async def test_a_group_that_reads_goes_on_in_a_topic_that_is_made_again_meanwhil
     assert await offsets(client, topic) == 150
 
 
-async def test_a_reader_of_a_topic_that_is_made_again_is_told_so(
+async def test_a_reader_of_a_recreated_topic_gets_topic_recreated(
     client: Client, topic: str
 ) -> None:
     reading = client.consume(topic, partition=0, since="beginning")
@@ -228,7 +222,7 @@ async def again(client: Client, topic: str, first: int, until: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [-2, 99_999])
-async def test_a_group_cannot_be_set_beyond_what_its_partition_has(
+async def test_a_reset_beyond_the_end_of_the_partition_is_refused(
     client: Client, topic: str, offset: int
 ) -> None:
     await client.json("POST", "/core/groups", {"name": topic, "topics": [topic]})
@@ -243,16 +237,14 @@ async def test_a_group_cannot_be_set_beyond_what_its_partition_has(
     assert await offsets(client, topic) == 0
 
 
-async def test_a_group_of_a_topic_that_is_not_there_is_refused(client: Client) -> None:
+async def test_a_group_of_an_unknown_topic_is_refused(client: Client) -> None:
     with pytest.raises(RequestFailed) as refused:
         async with client.group("unknown", ["no-such-topic"]):
             raise AssertionError("the block must not run")
     assert refused.value.status == 404
 
 
-async def test_a_group_of_which_a_topic_was_deleted_is_not_waited_for(
-    client: Client, topic: str
-) -> None:
+async def test_a_group_with_a_deleted_topic_ends_with_an_error(client: Client, topic: str) -> None:
     """Once, a read to the end waited for the deleted topic for ever."""
     gone = f"{topic}-gone"
     await client.json("POST", "/core/streams", {"name": gone})
@@ -264,7 +256,7 @@ async def test_a_group_of_which_a_topic_was_deleted_is_not_waited_for(
                 pass
 
 
-async def test_a_group_that_reads_other_topics_is_not_joined(client: Client, topic: str) -> None:
+async def test_a_group_with_other_settings_is_not_joined(client: Client, topic: str) -> None:
     await client.json("POST", "/core/groups", {"name": topic, "topics": [topic]})
     with pytest.raises(Differs, match=rf"topics is \['{topic}'\], asked for was \['other'\]"):
         await client.group(topic, ["other"]).__aenter__()
@@ -273,7 +265,7 @@ async def test_a_group_that_reads_other_topics_is_not_joined(client: Client, top
     assert (await client.json("GET", f"/core/groups/{topic}"))["members"] == []
 
 
-async def test_a_record_that_another_task_works_on_is_waited_for_and_committed_on_leaving(
+async def test_leaving_waits_for_the_record_of_another_task_and_commits_it(
     client: Client, topic: str
 ) -> None:
     has_one, gate = asyncio.Event(), asyncio.Event()
@@ -301,7 +293,7 @@ async def test_a_record_that_another_task_works_on_is_waited_for_and_committed_o
 
 
 @pytest.mark.parametrize("kind", [KeyError, asyncio.CancelledError])
-async def test_a_block_that_an_error_ends_leaves_at_once_without_the_record_in_hand(
+async def test_an_error_in_the_block_leaves_without_a_commit_of_the_record_in_hand(
     client: Client, topic: str, kind: type[BaseException]
 ) -> None:
     seen: list[int] = []
@@ -347,7 +339,7 @@ async def test_a_record_that_takes_too_long_goes_to_another_member(
     assert ("revoked", topic, found[0].partition) in events
 
 
-async def test_what_was_read_ahead_under_a_lost_tenure_is_not_handed_out(
+async def test_records_read_ahead_under_a_lost_tenure_are_dropped(
     client: Client, group: LocalCluster, topic: str
 ) -> None:
     """Once, a paused process handed out records that others had processed meanwhile."""
@@ -385,7 +377,7 @@ async def test_what_was_read_ahead_under_a_lost_tenure_is_not_handed_out(
                for _, each in again)  # fmt: skip
 
 
-async def test_a_tenure_that_lapsed_and_is_over_is_told_as_fenced(
+async def test_a_lapsed_tenure_is_reported_as_fenced(
     client: Client, group: LocalCluster, topic: str
 ) -> None:
     fenced: list[int] = []
@@ -402,7 +394,7 @@ async def test_a_tenure_that_lapsed_and_is_over_is_told_as_fenced(
     assert sorted(fenced) == list(range(PARTITIONS))
 
 
-async def test_a_mistake_in_a_callback_does_not_end_the_membership(
+async def test_an_error_of_a_callback_does_not_end_the_membership(
     client: Client, topic: str
 ) -> None:
     committed: list[int] = []

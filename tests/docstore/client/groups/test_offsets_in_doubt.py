@@ -7,14 +7,14 @@ from itertools import count
 import pytest
 
 from docstore.client import Client, LocalCluster, RequestFailed
-from tests.docstore.client.groups.conftest import until_told
+from tests.docstore.client.groups.conftest import until_async
 from tests.docstore.client.groups.test_commands import metrics
 
 PARTITIONS = 12
 AT_ONCE = {"Docstore-Timeout-Ms": "150"}
 
 
-async def test_an_offset_or_a_lag_that_cannot_be_read_is_not_shown_as_less() -> None:
+async def test_an_unreadable_offset_or_lag_is_not_shown_as_less() -> None:
     """Once, the offset was shown as -1, and the lag without the unread partitions."""
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:
@@ -41,14 +41,14 @@ async def test_an_offset_or_a_lag_that_cannot_be_read_is_not_shown_as_less() -> 
                 assert lags in ([], [str(3 * PARTITIONS)])
                 return bool(lags)
 
-            await until_told(is_whole)
+            await until_async(is_whole)
             assert ends == {4, None}
             assert not await has_lag()
             nodes.start(nodes.nodes[2])
-            await until_told(has_lag)
+            await until_async(has_lag)
 
 
-async def test_a_group_is_told_as_deleted_once_its_offsets_are() -> None:
+async def test_a_deletion_of_a_group_with_unreachable_offsets_is_504() -> None:
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:
             await client.json("POST", "/core/streams", {"name": "t", "partitions": PARTITIONS})

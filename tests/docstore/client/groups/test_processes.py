@@ -46,7 +46,7 @@ async def started(group: LocalCluster, name: str) -> tuple[Watched, "asyncio.Tas
     return watched, asyncio.create_task(watched.listen())
 
 
-async def test_n05_n06_n07_who_is_stopped_says_no_first_and_who_is_killed_is_succeeded(
+async def test_n05_n06_n07_a_paused_leader_stops_first_and_a_killed_one_is_succeeded(
     group: LocalCluster, name: str
 ) -> None:
     first, hearing = await started(group, name)

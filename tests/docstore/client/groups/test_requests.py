@@ -29,7 +29,7 @@ def pulse(generation: int, *owned: str, number: int = 1) -> dict[str, Any]:
     return {**said, "generation": generation, "owned": list(owned)}
 
 
-async def test_a_member_joins_pulses_waits_and_leaves(client: Client, roles: str) -> None:
+async def test_a_member_joins_heartbeats_waits_and_leaves(client: Client, roles: str) -> None:
     joined = await join(client, roles, "x")
     assert joined["kind"] == "Joined"
     assert joined["settings"]["sessionMs"] == 6_000
@@ -47,13 +47,13 @@ async def test_a_member_joins_pulses_waits_and_leaves(client: Client, roles: str
     assert (await client.json("GET", roles))["state"] == "Empty"
 
 
-async def test_n14_a_member_that_is_none_is_told_so(client: Client, roles: str) -> None:
+async def test_n14_a_request_of_an_unknown_member_is_404(client: Client, roles: str) -> None:
     path = f"{roles}/members/x"
     assert await refused(client, "PATCH", path, pulse(1)) == (404, "unknown-member")
     assert await refused(client, "DELETE", f"{path}?force") == (404, "unknown-member")
 
 
-async def test_an_operator_fences_a_member_and_its_session_runs_out(
+async def test_a_member_fenced_by_an_operator_stays_until_its_session_ends(
     client: Client, roles: str
 ) -> None:
     await join(client, roles, "x")
@@ -81,7 +81,7 @@ BAD_GROUPS: list[tuple[str, dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("path", "asked", "status"), BAD_GROUPS)
-async def test_groups_that_cannot_be_are_refused(
+async def test_invalid_groups_are_refused(
     client: Client, path: str, asked: dict[str, Any], status: int
 ) -> None:
     assert (await refused(client, "POST", path, asked))[0] == status
@@ -100,13 +100,13 @@ async def test_groups_that_cannot_be_are_refused(
         ("PATCH", "members/x", pulse(1) | {"number": -1}),
     ],
 )
-async def test_what_no_member_says_is_refused(
+async def test_invalid_requests_of_members_are_refused(
     client: Client, roles: str, method: str, path: str, body: Any
 ) -> None:
     assert (await refused(client, method, f"{roles}/{path}", body))[0] == 400
 
 
-async def test_settings_change_while_nobody_rests_on_them(client: Client, roles: str) -> None:
+async def test_settings_change_only_without_members(client: Client, roles: str) -> None:
     page = await client.json("PATCH", roles, {"sessionMs": 4_000, "partitions": 3})
     assert (page["partitions"], page["settings"]["sessionMs"]) == (3, 4_000)
     assert await refused(client, "PATCH", roles, {"windowMs": 5_000}) == (
@@ -125,9 +125,7 @@ async def test_settings_change_while_nobody_rests_on_them(client: Client, roles:
     )
 
 
-async def test_tokens_grow_over_a_group_that_was_deleted_and_made_again(
-    client: Client, roles: str, name: str
-) -> None:
+async def test_tokens_grow_when_a_group_is_recreated(client: Client, roles: str, name: str) -> None:
     await join(client, roles, "x")
     before = (await client.json("GET", f"{roles}?role=5"))["token"]
     await client.json("DELETE", f"{roles}/members/x")
@@ -137,7 +135,9 @@ async def test_tokens_grow_over_a_group_that_was_deleted_and_made_again(
     assert (await client.json("GET", f"{roles}?role=5"))["token"] > before
 
 
-async def test_nobody_writes_a_groups_document_as_a_document(client: Client, roles: str) -> None:
+async def test_the_document_of_a_group_is_not_written_as_a_document(
+    client: Client, roles: str
+) -> None:
     state = (await client.json("GET", roles)) | {"generation": 9}
     assert (await refused(client, "PUT", roles, state))[0] == 405
     bulk = await client.bulk([{"link": roles, "op": "PUT", "body": {"generation": 9}}])
@@ -164,7 +164,7 @@ async def consumers(client: Client, name: str) -> str:
         "t/0",
     ],
 )
-async def test_offsets_of_what_is_no_partition_are_refused(
+async def test_offsets_of_invalid_partitions_are_refused(
     client: Client, consumers: str, offset: Any
 ) -> None:
     body = {"offsets": [offset]}
@@ -177,7 +177,7 @@ async def join_alone(client: Client, group: str) -> dict[str, int]:
     return dict((await client.json("PATCH", f"{group}/members/x", pulse(1)))["assigned"])
 
 
-async def test_a_token_that_the_group_has_not_granted_claims_nothing(
+async def test_a_token_that_was_not_granted_claims_nothing(
     client: Client, consumers: str, name: str
 ) -> None:
     path, claim = f"{consumers}/offsets/{name}/0", {"kind": "ClaimRequest", "token": 7}
@@ -189,7 +189,7 @@ async def test_a_token_that_the_group_has_not_granted_claims_nothing(
     assert (await client.json("PATCH", path, claim | {"token": token}))["token"] == token
 
 
-async def test_a_commit_of_before_its_group_was_made_again_is_none(
+async def test_a_commit_from_before_its_group_was_recreated_is_refused(
     client: Client, consumers: str, name: str
 ) -> None:
     """A member that does not know the deletion must not set an offset of the new group."""
@@ -210,7 +210,7 @@ async def test_a_commit_of_before_its_group_was_made_again_is_none(
     assert offset["offset"] == -1
 
 
-async def test_a_commit_of_a_member_before_a_reset_does_not_undo_it(
+async def test_a_late_commit_does_not_undo_a_reset(
     client: Client, consumers: str, name: str
 ) -> None:
     """The member does not know yet that its session has ended."""
@@ -233,7 +233,7 @@ async def test_a_commit_of_a_member_before_a_reset_does_not_undo_it(
     assert (await client.json("PATCH", path, claim))["offset"] == 1
 
 
-async def test_offsets_are_kept_of_the_partitions_of_a_group_and_of_no_others(
+async def test_offsets_are_stored_for_the_partitions_of_the_group_only(
     client: Client, consumers: str, name: str
 ) -> None:
     token = (await join_alone(client, consumers))[f"{name}/0"]

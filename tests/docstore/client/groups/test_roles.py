@@ -42,7 +42,7 @@ async def test_n02_three_processes_share_six_partitions(client: Client, name: st
         assert (found["member"], found["token"]) == (holder.member.id, holder.token(4))
 
 
-async def test_who_leaves_is_succeeded_at_once_and_its_fence_is_refused(
+async def test_a_process_that_leaves_is_succeeded_at_once_and_fenced(
     client: Client, name: str
 ) -> None:
     made = await client.post("/core/examples", {"name": "new"})
@@ -61,7 +61,7 @@ async def test_who_leaves_is_succeeded_at_once_and_its_fence_is_refused(
     assert (await client.get(link)).value["name"] == "by the second"
 
 
-async def test_n09_a_partition_passes_on_once_the_callback_has_returned(
+async def test_n09_a_partition_moves_once_the_callback_has_returned(
     client: Client, name: str
 ) -> None:
     seen: list[str] = []
@@ -86,7 +86,7 @@ async def test_n09_a_partition_passes_on_once_the_callback_has_returned(
             assert seen == ["begun", "done"]
 
 
-async def test_events_come_in_order_and_asking_for_the_next_acknowledges(
+async def test_events_are_ordered_and_the_next_request_acknowledges(
     client: Client, name: str
 ) -> None:
     async with client.role(name, roles=2) as first:
@@ -101,7 +101,7 @@ async def test_events_come_in_order_and_asking_for_the_next_acknowledges(
         assert isinstance(await following, Acquired)
 
 
-async def test_n07_a_process_that_is_gone_is_succeeded_within_its_session(
+async def test_n07_a_crashed_process_is_succeeded_within_its_session(
     client: Client, group: LocalCluster, name: str
 ) -> None:
     async with client.role(name, session_s=1.0) as second:
@@ -126,7 +126,7 @@ async def test_n07_a_process_that_is_gone_is_succeeded_within_its_session(
         await lost.__aexit__(None, None, None)
 
 
-async def test_n15_without_answers_it_leads_no_more_and_says_so(
+async def test_n15_a_process_without_answers_stops_leading_and_is_fenced(
     group: LocalCluster, name: str
 ) -> None:
     fenced: list[Fenced] = []
@@ -142,7 +142,7 @@ async def test_n15_without_answers_it_leads_no_more_and_says_so(
     assert fenced[0].why == "silent"
 
 
-async def test_where_two_may_lead_a_move_leaves_no_gap(client: Client, name: str) -> None:
+async def test_a_move_between_nonexclusive_leaders_leaves_no_gap(client: Client, name: str) -> None:
     async with client.role(name, roles=2, mode="nonExclusive", session_s=2.0) as first:
         await until(lambda: led(first) == [0, 1])
         gaps = 0
@@ -163,7 +163,7 @@ async def test_steps_run_only_while_the_role_is_led(client: Client, name: str) -
     assert all(steps)
 
 
-async def test_a_role_whose_document_is_there_keeps_the_settings_that_are_not_asked_for(
+async def test_an_existing_role_keeps_the_settings_that_are_not_requested(
     client: Client, name: str
 ) -> None:
     await client.json("POST", "/core/roles", {"name": name, "partitions": 3, "sessionMs": 2_000})
@@ -184,7 +184,7 @@ async def test_a_role_whose_document_is_there_keeps_the_settings_that_are_not_as
         ({"mode": "nonExclusive", "session_s": 6.0}, "sessionMs is 2000, asked for was 6000"),
     ],
 )
-async def test_a_role_with_other_settings_than_were_asked_for_is_not_joined(
+async def test_a_role_with_other_settings_than_requested_is_not_joined(
     client: Client, name: str, asked: dict[str, Any], difference: str
 ) -> None:
     made = {"name": name, "partitions": 3, "mode": "nonExclusive", "sessionMs": 2_000}
@@ -195,7 +195,7 @@ async def test_a_role_with_other_settings_than_were_asked_for_is_not_joined(
     assert (await client.json("GET", f"/core/roles/{name}"))["members"] == []
 
 
-async def test_a_role_that_is_made_anew_with_another_mode_is_not_joined_again(
+async def test_a_role_recreated_with_another_mode_is_not_rejoined(
     client: Client, group: LocalCluster, name: str
 ) -> None:
     path = f"/core/roles/{name}"
@@ -215,7 +215,7 @@ async def test_a_role_that_is_made_anew_with_another_mode_is_not_joined_again(
     assert (await client.json("GET", path))["members"] == []
 
 
-async def test_a_process_that_may_not_take_part_learns_it_on_entering(
+async def test_a_process_with_an_invalid_capacity_fails_on_entering(
     client: Client, name: str
 ) -> None:
     with pytest.raises(RequestFailed, match=r"capacity.? must be a whole number from 1"):
@@ -223,7 +223,7 @@ async def test_a_process_that_may_not_take_part_learns_it_on_entering(
 
 
 @pytest.mark.parametrize("raised", [GroupEnded, KeyError])
-async def test_a_process_whose_roles_are_gone_learns_it_on_leaving_unless_it_fails_anyway(
+async def test_a_process_whose_roles_were_deleted_fails_on_leaving(
     client: Client, group: LocalCluster, name: str, raised: type[Exception]
 ) -> None:
     async with Client(group.urls) as alone:
@@ -244,7 +244,7 @@ async def test_a_process_whose_roles_are_gone_learns_it_on_leaving_unless_it_fai
 
 
 @pytest.mark.parametrize("ends", ["at its end", "by an error", "cancelled"])
-async def test_what_a_process_does_on_revocation_is_over_before_its_successor_leads(
+async def test_callbacks_of_revocation_end_before_the_successor_leads(
     client: Client, name: str, ends: str
 ) -> None:
     leads, begun, gate, seen = asyncio.Event(), asyncio.Event(), asyncio.Event(), list[str]()
@@ -283,7 +283,7 @@ async def test_what_a_process_does_on_revocation_is_over_before_its_successor_le
     assert type(end).__name__ == kinds[ends]
 
 
-async def test_where_two_may_lead_a_process_that_leaves_is_told_of_it_to_the_end(
+async def test_a_leaving_nonexclusive_process_finishes_its_callbacks(
     client: Client, name: str
 ) -> None:
     seen: list[str] = []
@@ -298,7 +298,7 @@ async def test_where_two_may_lead_a_process_that_leaves_is_told_of_it_to_the_end
     assert seen in (["Revoked"], ["Fenced"])
 
 
-async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_said(
+async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_sent(
     client: Client, name: str
 ) -> None:
     seen: list[str] = []
@@ -320,7 +320,7 @@ async def test_a_reader_of_events_finishes_a_revocation_before_the_leave_is_said
 
 
 @pytest.mark.parametrize("role", [-1, 4])
-async def test_a_role_outside_of_those_that_there_are_raises(client: Client, role: int) -> None:
+async def test_a_role_outside_of_the_range_is_an_error(client: Client, role: int) -> None:
     part = client.role("four", roles=4)
     for ask in (part.leads, part.token, part.fence):
         with pytest.raises(ValueError, match=f"role must be from 0 to 3; got {role}"):

@@ -85,7 +85,7 @@ async def test_a_lock_is_broken_and_a_candidate_withdrawn(
     assert (await page(session, "/core/locks/jobs"))["status"] == 404
 
 
-async def test_a_leader_resigns_and_hands_on(browser: Browser, url: str, session: Session) -> None:
+async def test_a_leader_transfers_and_resigns(browser: Browser, url: str, session: Session) -> None:
     link = "/core/elections/shards"
     await queue(session, "elections", "shards", "a", "b", "c", "d", ttl_ms=TTL_MS)
     alive = asyncio.create_task(_keep_alive(session, "/core/leases/shards~a"))

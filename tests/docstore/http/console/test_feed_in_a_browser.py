@@ -52,7 +52,7 @@ async def site() -> AsyncIterator[tuple[str, list[str]]]:
     await runner.cleanup()
 
 
-async def test_a_page_of_another_site_follows_over_kills(
+async def test_a_page_of_another_site_follows_a_feed_while_nodes_are_killed(
     browser: Browser, site: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     origin, pages = site
@@ -87,7 +87,7 @@ async def test_a_page_of_another_site_follows_over_kills(
             await browser.until("window.ended")
 
 
-async def test_a_page_that_is_not_allowed_reads_nothing(
+async def test_a_page_of_no_allowed_site_reads_nothing(
     browser: Browser, site: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     origin, pages = site

@@ -53,7 +53,7 @@ def test_each_file_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_file_is_served_to_whoever_asks(client: aiohttp.ClientSession, path: str) -> None:
+async def test_a_file_is_served_without_a_token(client: aiohttp.ClientSession, path: str) -> None:
     name = PATHS[path]
     async with client.get(path) as answer:
         assert answer.status == 200
@@ -71,7 +71,7 @@ async def test_a_file_is_served_to_whoever_asks(client: aiohttp.ClientSession, p
         assert (answer.status, await answer.read()) == (200, b"")
 
 
-async def test_pages_may_use_what_is_this_nodes_alone(client: aiohttp.ClientSession) -> None:
+async def test_the_policy_limits_pages_to_the_node_itself(client: aiohttp.ClientSession) -> None:
     async with client.get(UI) as answer:
         policy = dict(
             each.split(" ", 1) for each in answer.headers["Content-Security-Policy"].split("; ")
@@ -89,7 +89,7 @@ async def test_pages_may_use_what_is_this_nodes_alone(client: aiohttp.ClientSess
     [f"{UI}/files.py", f"{UI}/__init__.py", f"{UI}/index.html", f"{UI}/", f"{UI}/main.js/x",
      f"{UI}/../needs.py", f"{UI}/%2e%2e/needs.py", f"{UI}/..%2fneeds.py", f"{DOCS}/main.js"],
 )  # fmt: skip
-async def test_nothing_else_is_there(raw: Raw, path: str) -> None:
+async def test_no_other_file_is_served(raw: Raw, path: str) -> None:
     answer = await raw(asked("GET", path, b"Connection: close\r\n"))
     assert re.match(rb"HTTP/1.1 40[014] ", answer), answer[:80]
     assert b"import" not in answer
@@ -100,7 +100,7 @@ async def test_a_name_may_be_spelt_with_escapes(raw: Raw) -> None:
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-def test_uplot_is_that_of_its_release() -> None:
+def test_the_uplot_files_are_those_of_the_release() -> None:
     """The digests are those of the files in the package `uplot` 1.6.32 of npm."""
     for name, digest in UPLOT.items():
         content = (FOLDER / name).read_bytes()
@@ -109,7 +109,7 @@ def test_uplot_is_that_of_its_release() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_browser_is_led_to_the_console(raw: Raw, method: str) -> None:
+async def test_a_browser_is_redirected_to_the_console(raw: Raw, method: str) -> None:
     accepts = b"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nConnection: close\r\n"
     answer = await raw(asked(method, "/", accepts))  # Without a token.
     assert answer.startswith(b"HTTP/1.1 303 "), answer[:80]
@@ -120,7 +120,7 @@ async def test_a_browser_is_led_to_the_console(raw: Raw, method: str) -> None:
         assert answer.startswith(b"HTTP/1.1 401 "), answer[:80]
 
 
-def test_text_has_no_way_into_a_page_but_as_text() -> None:
+def test_no_file_can_turn_text_into_markup_or_script() -> None:
     for name in (*OWN, "index.html"):
         text = (FOLDER / name).read_text("utf-8")
         assert not [way for way in WAYS_IN if way in text], name
@@ -134,7 +134,7 @@ def test_a_leader_has_stopped_before_the_console_transfers_its_lead() -> None:
     assert WINDOW * (1 + 2 * RATE_ERROR) <= float(found[1]) < 1
 
 
-def test_nothing_comes_from_elsewhere() -> None:
+def test_no_file_loads_from_another_site() -> None:
     """The page has no inline style or script either, which its policy would block."""
     for name in (*NAMES, "index.html"):
         text = (FOLDER / name).read_text("utf-8")
@@ -150,7 +150,7 @@ def test_nothing_comes_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("name", [each for each in OWN if each.endswith(".js")])
-def test_modules_are_of_the_house(name: str) -> None:
+def test_modules_keep_the_house_rules(name: str) -> None:
     lines = (FOLDER / name).read_text("utf-8").splitlines()
     assert lines[0].startswith("// "), "the first line of a file describes it"
     assert not [number for number, line in enumerate(lines, 1) if len(line) > 100]

@@ -21,7 +21,7 @@ NO_ANSWER = "/not answer|connecting again/.test(document.querySelector('main').i
 HEADING = "document.querySelector('h1')?.textContent"
 
 
-async def test_documents_are_made_changed_and_deleted_by_keys(
+async def test_documents_are_created_changed_and_deleted_by_keys(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "factories")
@@ -73,7 +73,7 @@ async def test_documents_are_made_changed_and_deleted_by_keys(
     await browser.until("document.querySelector('main').innerText.includes('It was deleted')")
 
 
-async def test_topics_and_records_are_made_by_keys(
+async def test_topics_and_records_are_created_by_keys(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "streams")
@@ -173,7 +173,7 @@ async def alone(group: LocalCluster) -> str:
     return url
 
 
-async def test_the_input_of_each_form_stays_when_the_node_is_dead(
+async def test_each_form_keeps_its_input_if_the_node_is_unreachable(
     address: str, group: LocalCluster, alone: str
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -202,7 +202,7 @@ async def test_the_input_of_each_form_stays_when_the_node_is_dead(
             await insist_on_input(page, form)
 
 
-async def test_a_question_stays_when_the_node_is_dead(
+async def test_a_confirmation_stays_open_if_the_node_is_unreachable(
     browser: Browser, group: LocalCluster, alone: str
 ) -> None:
     await browser.shown(alone, "document/notes/a")

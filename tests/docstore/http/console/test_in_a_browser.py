@@ -46,7 +46,7 @@ WORDS = {
 """View -> words that it shows."""
 
 
-async def test_each_view_is_shown_without_a_complaint(
+async def test_each_view_is_shown_without_an_error(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     for view, words in WORDS.items():
@@ -59,7 +59,7 @@ async def test_each_view_is_shown_without_a_complaint(
     assert browser.troubles == []
 
 
-async def test_what_a_document_says_is_text(
+async def test_the_content_of_a_document_is_shown_as_text(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await put(session, "/notes/hostile", json.dumps({HOSTILE: HOSTILE, "documentNote": [HOSTILE]}))
@@ -77,7 +77,7 @@ async def test_what_a_document_says_is_text(
     assert browser.troubles == []
 
 
-async def test_a_script_within_a_page_would_not_run(
+async def test_an_injected_script_does_not_run(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     """The policy is the second defence, should markup get into a page."""
@@ -89,7 +89,7 @@ async def test_a_script_within_a_page_would_not_run(
     assert any("Content Security Policy" in each for each in browser.troubles)
 
 
-async def test_a_document_is_changed_as_it_was_read(
+async def test_a_changed_document_keeps_its_exact_numbers(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await put(session, "/notes/b", EXACT)
@@ -106,7 +106,7 @@ async def test_a_document_is_changed_as_it_was_read(
     assert '"more"' in text
 
 
-async def test_nobody_elses_change_is_lost(
+async def test_a_concurrent_change_is_not_overwritten(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await put(session, "/notes/c", "{}")
@@ -119,7 +119,7 @@ async def test_nobody_elses_change_is_lost(
         assert (await answer.json())["by"] == "another"
 
 
-async def test_a_document_is_made_and_deleted(
+async def test_a_document_is_created_and_deleted(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "new/notes")
@@ -137,7 +137,7 @@ async def test_a_document_is_made_and_deleted(
         assert answer.status == 404
 
 
-async def test_documents_are_found_and_turned_over_in_pages(
+async def test_documents_are_filtered_and_paged(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     for number in range(60):
@@ -187,7 +187,7 @@ async def test_the_interface_is_searched(
     await browser.until("document.body.innerText.includes('curl -X PUT')")
 
 
-async def test_it_is_used_by_keys_alone(
+async def test_the_console_is_usable_by_keys_alone(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "streams")
@@ -204,7 +204,7 @@ async def test_it_is_used_by_keys_alone(
     assert await browser.run("document.activeElement.id") == "main"
 
 
-async def test_it_fits_on_a_narrow_screen(
+async def test_the_console_fits_on_a_narrow_screen(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.resize(360)
@@ -214,7 +214,7 @@ async def test_it_fits_on_a_narrow_screen(
         assert await browser.run(wide) <= 360, view
 
 
-async def test_a_token_is_asked_for_shown_and_kept_in_its_tab(browser: Browser) -> None:
+async def test_a_token_is_requested_and_kept_in_its_tab(browser: Browser) -> None:
     rules = f"[roles.r]\n'/' = 'admin'\n[users.u]\ntokens = ['{digest('right')}']\nroles = ['r']"
     asks = Access(Authenticator(rules_of(rules)))
     server = HttpServer(SingleNode(), FAST, access=asks)

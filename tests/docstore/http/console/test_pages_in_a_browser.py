@@ -59,7 +59,7 @@ async def test_a_refused_form_keeps_its_input(
     await browser.until("document.querySelector('h1').textContent === '/made/a'")
 
 
-async def test_only_what_a_resource_allows_is_offered(
+async def test_only_allowed_actions_are_offered(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "document/core/locks/nightly run")
@@ -94,7 +94,7 @@ async def test_services_are_listed_with_kind_documents_and_indexes(
     assert service[1] == "bank:Account, service examples.bank_accounts:Accounts"
 
 
-async def test_a_page_that_is_read_again_keeps_focus_and_scrolling(
+async def test_a_refreshed_page_keeps_focus_and_scroll_position(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.resize(375)
@@ -113,7 +113,7 @@ async def test_a_page_that_is_read_again_keeps_focus_and_scrolling(
     assert await browser.run(NAME_OF_FOCUSED) == "Transfer to host-8"
 
 
-async def test_unsaved_text_is_left_only_on_purpose(
+async def test_unsaved_text_is_discarded_only_on_confirmation(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "list/notes")
@@ -133,7 +133,7 @@ async def test_unsaved_text_is_left_only_on_purpose(
     await browser.until("document.querySelector('h1')?.textContent === 'Group'")
 
 
-async def test_a_dead_node_is_told_with_links_to_others(browser: Browser) -> None:
+async def test_an_unreachable_node_is_shown_with_links_to_others(browser: Browser) -> None:
     with LocalCluster(3) as group:
         url, *others = group.urls
         async with aiohttp.ClientSession(url) as session:
@@ -156,7 +156,7 @@ async def test_a_dead_node_is_told_with_links_to_others(browser: Browser) -> Non
         await browser.until("document.querySelector('.banner a').href.endsWith('#/streams')")
 
 
-async def test_a_banner_goes_when_the_node_is_back(browser: Browser) -> None:
+async def test_a_banner_disappears_when_the_node_answers_again(browser: Browser) -> None:
     server = HttpServer(SingleNode(), FAST)
     port = await server.start("127.0.0.1", 0)
     await browser.shown(f"http://127.0.0.1:{port}", "list/core/examples")
@@ -198,7 +198,7 @@ async def test_a_large_document_is_shown_folded(
     assert await browser.run(high) < PIXELS_MAX
 
 
-async def test_json_is_taken_apart_without_being_a_value(browser: Browser, url: str) -> None:
+async def test_json_is_tokenised_without_parsing_its_values(browser: Browser, url: str) -> None:
     await browser.shown(url, "streams")
     for text, names, tidy in (
         ("{}", [], "{}"),
@@ -218,7 +218,7 @@ async def test_json_is_taken_apart_without_being_a_value(browser: Browser, url: 
         assert found[3] == found[4]
 
 
-async def test_topics_and_records_are_made_by_mouse(
+async def test_topics_and_records_are_created_by_mouse(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "streams")
@@ -272,7 +272,7 @@ async def _kept(file: Path) -> str:
     return file.read_text("utf-8")  # noqa: ASYNC240 - a few lines
 
 
-async def test_charts_show_what_is_written(
+async def test_charts_show_recent_writes(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
     await browser.shown(url, "charts")  # A node alone has no peer that lags.

@@ -74,7 +74,7 @@ async def furnished(node: str) -> AsyncIterator[str]:
         yield node
 
 
-async def test_each_user_is_offered_what_is_granted(browser: Browser, furnished: str) -> None:
+async def test_each_user_is_offered_the_granted_actions(browser: Browser, furnished: str) -> None:
     await browser.open(f"{furnished}/core/ui#/nowhere")
     await browser.until("document.querySelector('dialog input')")
     await browser.press("Escape")
@@ -89,7 +89,7 @@ async def test_each_user_is_offered_what_is_granted(browser: Browser, furnished:
     assert all("401" in each for each in browser.troubles)
 
 
-async def test_what_is_not_offered_is_refused(furnished: str) -> None:
+async def test_actions_that_are_not_offered_are_refused(furnished: str) -> None:
     """Some requests of the actions above, sent by a user without the grants."""
     headers = {"Authorization": "Bearer clerk"}
     broken = {"kind": "ExpireRequest"}

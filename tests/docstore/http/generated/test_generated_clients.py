@@ -25,7 +25,7 @@ def check(found: dict[str, Any], fourth: int) -> None:
     assert [each["status"] for each in found["lines"]] == [201, 422]
 
 
-def test_a_python_client(urls: list[str], tmp_path: Path) -> None:
+def test_a_generated_python_client_works(urls: list[str], tmp_path: Path) -> None:
     binaries = in_venv("python", PYTHON)
     (tmp_path / "client.yaml").write_text(
         "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
@@ -40,7 +40,7 @@ def test_a_python_client(urls: list[str], tmp_path: Path) -> None:
     assert found["records"] >= 3
 
 
-def test_a_typescript_client(urls: list[str], tmp_path: Path) -> None:
+def test_a_generated_typescript_client_works(urls: list[str], tmp_path: Path) -> None:
     folder = installed("typescript", [
         ["npm", "init", "--yes"],
         ["npm", "install", "--silent", "--no-audit", "--no-fund", *TYPESCRIPT],

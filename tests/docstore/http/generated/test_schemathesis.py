@@ -36,7 +36,7 @@ LEFT_OUT = (
 )
 
 
-def test_what_the_description_allows_is_accepted(
+def test_requests_that_the_description_allows_are_accepted(
     urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     binaries = in_venv("schemathesis", VERSION)

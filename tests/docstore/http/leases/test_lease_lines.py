@@ -40,7 +40,7 @@ async def at_any(group: LocalCluster, session: Session, method: str, path: str, 
             await asyncio.sleep(0.02)
 
 
-async def test_l06_l14_what_was_answered_outlives_all_nodes_and_a_lease_its_whole_time(
+async def test_l06_l14_a_lease_survives_a_restart_of_all_nodes_with_its_whole_ttl(
     group: LocalCluster, session: Session
 ) -> None:
     asked = {"ttlMs": 60_000, "documentSelfLink": "l06"}
@@ -81,7 +81,7 @@ async def _proves_nothing(session: Session, node: LocalNode, link: str) -> None:
 
 
 @pytest.mark.thorough
-async def test_l19_however_its_owner_is_lost_a_lease_that_is_kept_alive_does_not_end(
+async def test_l19_a_lease_that_is_kept_alive_survives_the_loss_of_its_owner(
     group: LocalCluster, session: Session
 ) -> None:
     await at_any(group, session, "POST", LEASES, {"ttlMs": TTL_MS, "documentSelfLink": "l19"})

@@ -13,7 +13,7 @@ VALUES = [{"origin": "MUC", "destination": "HAM", "delay": n} for n in range(200
 RECORDS = {"records": [{"key": f"LH{n}", "value": each} for n, each in enumerate(VALUES)]}
 
 
-async def test_records_are_compressed_once_and_shown_as_they_were(
+async def test_records_are_stored_compressed_and_read_uncompressed(
     group: LocalCluster, node: Session
 ) -> None:
     topic = await created(node, compression="zstd")
@@ -41,7 +41,7 @@ async def test_records_are_compressed_once_and_shown_as_they_were(
     assert [json.loads(line) for line in shown.splitlines()] == VALUES
 
 
-async def test_an_answer_is_bounded_by_what_it_shows(node: Session) -> None:
+async def test_an_answer_is_bounded_by_its_uncompressed_size(node: Session) -> None:
     path = f"{await created(node, compression='zstd')}/partitions/0"
     for _ in range(3):
         await posted(node, f"{path}/records", RECORDS)
@@ -53,7 +53,7 @@ async def test_an_answer_is_bounded_by_what_it_shows(node: Session) -> None:
     assert len((await read(node, path))["records"]) == 600
 
 
-async def test_a_change_is_for_new_batches_and_retries_are_still_recognised(
+async def test_a_change_of_compression_applies_to_new_batches_and_keeps_retries(
     group: LocalCluster, node: Session
 ) -> None:
     topic = await created(node)

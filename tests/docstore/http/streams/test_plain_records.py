@@ -124,14 +124,14 @@ RARE = [
 ]
 
 
-async def test_a_rare_request_has_a_task(node: Node, plain: list[str]) -> None:
+async def test_a_rare_request_is_served_by_a_task(node: Node, plain: list[str]) -> None:
     for case in RARE:
         answers = await both(node, case)
         assert answers[0] == answers[1]
     assert not plain
 
 
-async def test_a_repeated_request_is_told_so_on_both_ways(node: Node, plain: list[str]) -> None:
+async def test_a_repeated_request_is_recognised_by_both_ways(node: Node, plain: list[str]) -> None:
     for _ in range(2):
         answers = await both(node, Case(ONE, (NUMBERED,)))
     assert answers[0] == answers[1]

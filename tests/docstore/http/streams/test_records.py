@@ -28,7 +28,7 @@ from tests.docstore.reads.events import events
 # Records in
 
 
-async def test_records_are_read_at_every_node_in_the_order_of_their_offsets(
+async def test_records_are_read_at_each_node_in_offset_order(
     group: LocalCluster, node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0"
@@ -87,7 +87,7 @@ async def test_a_tombstone_is_a_record_without_a_value(
         assert "tombstone" in (await problem_of(response, 400))["detail"]
 
 
-async def test_records_of_a_key_go_to_one_partition_and_parts_are_told(
+async def test_records_of_a_key_go_to_one_partition_and_the_answer_lists_parts(
     node: Session, topic: str
 ) -> None:
     records = [{"key": f"k{number % 8}", "value": number} for number in range(32)]
@@ -120,9 +120,7 @@ async def test_a_numbered_request_is_appended_once(node: Session, topic: str) ->
     assert values(await read(node, f"{topic}/partitions/0")) == [1, 2]
 
 
-async def test_producers_that_are_wrong_about_their_numbers_are_told(
-    node: Session, topic: str
-) -> None:
+async def test_wrong_producer_numbers_are_refused_by_code(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0/records"
     for sequence in range(7):
         number = f"p; epoch=2; sequence={sequence}"
@@ -140,7 +138,7 @@ async def test_producers_that_are_wrong_about_their_numbers_are_told(
         assert (problem["errorCode"], problem["outcome"]) == (code, "not_applied")
 
 
-async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
+async def test_each_request_for_a_producer_id_raises_its_epoch(
     group: LocalCluster, node: Session
 ) -> None:
     epochs = []
@@ -166,7 +164,7 @@ async def test_an_id_has_another_epoch_each_time_it_is_asked_for(
 # Records out
 
 
-async def test_a_reader_begins_where_he_likes(node: Session, topic: str) -> None:
+async def test_a_read_starts_at_the_requested_position(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0"
     for number in range(5):
         await posted(node, f"{path}/records", {"value": number})
@@ -187,7 +185,7 @@ async def test_a_reader_begins_where_he_likes(node: Session, topic: str) -> None
     assert values(await read(node, path, f"?from={page['next']}&maxRecords=2")) == [2, 3]
 
 
-async def test_lines_end_with_one_that_says_where_to_go_on(node: Session, topic: str) -> None:
+async def test_the_last_line_gives_the_next_offset(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0"
     await posted(node, f"{path}/records", {"value": 1})
     async with node.get(f"{path}/records") as response:
@@ -200,7 +198,7 @@ async def test_lines_end_with_one_that_says_where_to_go_on(node: Session, topic:
     assert ending == expected | {"epoch": ending["epoch"]}
 
 
-async def test_sealed_batches_are_given_as_they_are_stored(node: Session, topic: str) -> None:
+async def test_sealed_batches_are_returned_as_stored(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0"
     await posted(node, f"{path}/records", {"records": [{"value": 1}, {"value": 2}]})
     async with node.get(topic) as response:
@@ -216,7 +214,7 @@ async def test_sealed_batches_are_given_as_they_are_stored(node: Session, topic:
     assert header == header_of(content[4:])
 
 
-async def test_who_waits_is_answered_as_soon_as_there_is_a_record(
+async def test_a_waiting_read_returns_with_the_first_record(
     group: LocalCluster, node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0"
@@ -237,7 +235,7 @@ async def test_who_waits_is_answered_as_soon_as_there_is_a_record(
     assert values(await read(node, path, "?from=2&waitMs=10")) == []
 
 
-async def test_events_go_on_after_the_last_one_that_was_seen(node: Session, topic: str) -> None:
+async def test_events_continue_after_the_last_event_id(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0"
     await posted(node, f"{path}/records", {"records": [{"value": 0}, {"value": 1}]})
     accept = {"Accept": "text/event-stream", "Last-Event-ID": "0"}
@@ -253,7 +251,7 @@ async def _incarnation(node: Session, topic: str) -> str:
         return str((await response.json())["incarnation"])
 
 
-async def test_a_topic_that_is_deleted_ends_its_events_by_a_problem_that_names_it(
+async def test_a_deleted_topic_ends_its_events_with_a_problem(
     group: LocalCluster, node: Session, topic: str
 ) -> None:
     accept = {"Accept": "text/event-stream"}
@@ -270,7 +268,7 @@ async def test_a_topic_that_is_deleted_ends_its_events_by_a_problem_that_names_i
     assert "Traceback" not in (group.nodes[0].data / "log.txt").read_text()
 
 
-async def test_a_position_in_a_topic_that_was_made_again_is_refused_by_name(
+async def test_a_position_in_a_recreated_topic_is_refused_by_code(
     node: Session, topic: str
 ) -> None:
     path, before = f"{topic}/partitions/0", await _incarnation(node, topic)
@@ -305,7 +303,7 @@ async def test_a_position_in_a_topic_that_was_made_again_is_refused_by_name(
         assert response.headers["Cache-Control"] == "no-cache"
 
 
-async def test_a_stream_says_its_position_before_the_first_record(
+async def test_an_event_stream_sends_its_position_before_the_first_record(
     node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0/records"
@@ -324,7 +322,7 @@ async def test_a_stream_says_its_position_before_the_first_record(
         assert "Last-Event-ID" in (await problem_of(response, 400))["detail"]
 
 
-def test_a_heartbeat_of_a_stream_says_its_position() -> None:
+def test_a_heartbeat_of_an_event_stream_has_its_position() -> None:
     found = Records([], 7, 7, high=9, end=9, start=0, epoch=1, incarnation="i1")
     assert b"\nid: 6@i1\n\n" in b"".join(_events(found))
 
@@ -341,7 +339,7 @@ async def _next_event(response: aiohttp.ClientResponse) -> tuple[str, Any]:
     raise AssertionError("the stream has ended")
 
 
-async def test_a_token_waits_until_what_was_produced_is_committed(
+async def test_a_read_with_a_token_returns_the_record_of_the_token(
     node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0"
@@ -354,7 +352,7 @@ async def test_a_token_waits_until_what_was_produced_is_committed(
     assert problem["errorCode"] == "not-committed-yet"
 
 
-async def test_a_record_is_a_document_that_never_changes(
+async def test_a_record_is_an_immutable_document(
     group: LocalCluster, node: Session, topic: str
 ) -> None:
     link = f"{topic}/partitions/0/records/0"
@@ -384,7 +382,7 @@ async def test_a_record_is_a_document_that_never_changes(
         assert response.headers["ETag"] == tag[:-1] + '-m"'
 
 
-async def test_a_read_waits_until_what_its_token_names_is_committed(
+async def test_a_read_waits_until_the_offset_of_its_token_is_committed(
     node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0"
@@ -400,7 +398,7 @@ async def test_a_read_waits_until_what_its_token_names_is_committed(
     assert values(await reading) == [0, 1]
 
 
-async def test_what_was_let_go_of_is_gone_and_the_next_offset_is_told(node: Session) -> None:
+async def test_an_evicted_offset_is_410_with_the_next_offset(node: Session) -> None:
     topic = await created(node, retention={"ms": 0, "bytes": 1})
     path = f"{topic}/partitions/0"
     await posted(node, f"{path}/records", {"value": 0})

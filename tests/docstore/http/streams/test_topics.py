@@ -18,7 +18,7 @@ from tests.docstore.http.streams.asking import (
 )
 
 
-async def test_a_topic_is_there_once_its_creation_is_answered(node: Session, topic: str) -> None:
+async def test_a_topic_exists_once_its_creation_is_answered(node: Session, topic: str) -> None:
     async with node.get(topic) as response:
         page = await response.json()
         assert response.headers["ETag"]
@@ -30,7 +30,7 @@ async def test_a_topic_is_there_once_its_creation_is_answered(node: Session, top
     assert listed[topic]["partitions"] == 2
 
 
-async def test_a_name_that_is_taken_is_a_conflict(node: Session, topic: str) -> None:
+async def test_a_used_name_is_409(node: Session, topic: str) -> None:
     name = topic.rpartition("/")[2]
     async with node.post("/core/streams", json={"name": name}) as response:
         assert (await problem_of(response, 409))["outcome"] == "not_applied"
@@ -43,9 +43,7 @@ async def test_more_replicas_than_members_wait_for_members(node: Session) -> Non
         assert (await response.json())["resolution"] == "insufficient-resources"
 
 
-async def test_retention_of_a_topic_changes_and_its_name_does_not(
-    node: Session, topic: str
-) -> None:
+async def test_a_patch_changes_retention_and_not_the_name(node: Session, topic: str) -> None:
     async with node.patch(topic, json={"retention": {"ms": 60_000}}) as response:
         assert (await response.json())["retention"]["ms"] == 60_000
         tag = response.headers["ETag"]
@@ -66,7 +64,7 @@ async def test_a_topic_gets_more_partitions(node: Session, topic: str) -> None:
     assert (await posted(node, f"{topic}/partitions/2/records", {"value": 1}))["base"] == 0
 
 
-async def test_a_topic_that_is_made_again_is_another_one(node: Session, topic: str) -> None:
+async def test_a_recreated_topic_has_no_old_records(node: Session, topic: str) -> None:
     await posted(node, f"{topic}/partitions/0/records", {"value": "old"})
     async with node.delete(topic) as response:
         assert response.status == 200, await response.text()
@@ -89,7 +87,7 @@ async def _made_again(node: Session, topic: str) -> bool:
 # Pages and commands
 
 
-async def test_f29_figures_on_the_page_are_those_of_the_nodes(
+async def test_f29_the_figures_of_the_page_agree_with_the_nodes(
     group: LocalCluster, node: Session, topic: str
 ) -> None:
     path = f"{topic}/partitions/0"
@@ -111,7 +109,7 @@ async def test_f29_figures_on_the_page_are_those_of_the_nodes(
             assert (found["leo"], found["hw"], found["base"]) == (3, 3, 0), each.name
 
 
-async def test_a_lead_moves_to_the_replica_that_is_named(node: Session, topic: str) -> None:
+async def test_leadership_moves_to_the_named_replica(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/0"
     await posted(node, f"{path}/records", {"value": 0})
     before = (await partitions(node, topic))[0]["leader"]
@@ -130,7 +128,9 @@ async def test_a_lead_moves_to_the_replica_that_is_named(node: Session, topic: s
     assert values(await read(node, path)) == [0, 1]
 
 
-async def test_a_node_says_what_it_leads_and_follows(group: LocalCluster, topic: str) -> None:
+async def test_a_node_shows_the_partitions_that_it_leads_and_follows(
+    group: LocalCluster, topic: str
+) -> None:
     led = followed = 0
     for url in group.urls:
         async with Session(url) as other, asyncio.timeout(10):
@@ -166,9 +166,7 @@ async def test_records_are_deleted_up_to_an_offset_through_any_node(
         assert (await problem_of(response, 410))["next"] == 5
 
 
-async def test_a_deletion_of_records_above_what_is_committed_is_refused(
-    node: Session, topic: str
-) -> None:
+async def test_a_deletion_of_uncommitted_records_is_refused(node: Session, topic: str) -> None:
     path = f"{topic}/partitions/1"
     await posted(node, path + "/records", {"value": 1})
     asked = {"kind": "DeleteRecordsRequest", "before": 2}
@@ -202,7 +200,7 @@ async def test_a_compacted_topic_keeps_the_newest_record_of_each_key(
         assert (await problem_of(response, 404))["errorCode"] == "no-such-record"
 
 
-async def test_a_record_without_a_key_is_refused_where_it_could_not_be_compacted(
+async def test_a_record_without_a_key_is_refused_by_a_compacted_topic(
     node: Session,
 ) -> None:
     topic = await created(node, cleanup="compact,delete")
