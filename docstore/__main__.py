@@ -59,7 +59,7 @@ def _run(app: Callable[..., None]) -> None:
             sys.stdout.flush()  # At the interpreter's exit, a failure would print a traceback.
     except OSError as error:
         sys.stderr.write(f"docstore: {error.filename or 'the output'}: {error.strerror}\n")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # The rest of the buffer goes there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Discard what is left in the buffer.
         sys.exit(1)
 
 

@@ -24,7 +24,7 @@ class AccessLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Levels at canonical paths."""
+    """The permissions of a user: canonical path -> access level there and below."""
 
     levels: Mapping[str, AccessLevel]
 

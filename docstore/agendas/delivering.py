@@ -19,7 +19,7 @@ from docstore.model.operation import Answer, Operation
 from docstore.model.service import METHODS
 
 PASSING = (408, 425, 429)
-"""Refusals below 500 that pass."""
+"""Statuses below 500 after which a later attempt may succeed."""
 
 
 class Delivering:

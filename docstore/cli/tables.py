@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Cells = Sequence[Union[str, "Text"]]
 NARROW = 16
-"""Cells of the screen in which a column may still be wrapped and read."""
+"""Least width, in cells of the screen, at which a wrapped column can be read."""
 BORDER = 3
 """Cells that a column needs besides its text."""
 

@@ -122,7 +122,7 @@ class Candidacy:
         self._lease = self._owned or lease
         self._token: int | None = None
         self._ended = asyncio.Event()
-        """Set while this candidate does not hold."""
+        """Set while this candidate is not the holder."""
         self._is_open = self._is_queued = False
         self._pending: _Campaign | None = None
         """The campaign whose outcome is unknown, None if there is none."""

@@ -28,7 +28,7 @@ from docstore.sessions.member import GroupMember
 PartitionCallback = Callable[[str, int], Awaitable[None] | None]
 COMMIT_S = 5.0
 QUIET_S = 0.5
-"""Seconds without a record after which a reader that stops at the end looks whether it is there."""
+"""Seconds without a record after which a reader that stops at the end checks if it is there."""
 
 
 class _Calls(NamedTuple):

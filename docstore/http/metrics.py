@@ -52,7 +52,7 @@ class HttpMetrics:
         self._took_s[method] += took_s
 
     def text(self, others: Mapping[str, float]) -> bytes:
-        """Return everything in the text format, with the node's other counters."""
+        """Return all metrics in Prometheus's text format. others: of the node's other parts."""
         lines: list[str] = []
         families: dict[str, list[str]] = {}
         values = {

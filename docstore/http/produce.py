@@ -200,7 +200,7 @@ class ProducePages:
     def reply(
         self, request: RequestHead, submitted: Submitted, outcome: Outcome | list[Outcome] | Reply
     ) -> Reply | None:
-        """Return the reply to a request; None if `missing` must find out what is missing."""
+        """Return the reply to a request; None if a document is missing: `missing` has the error."""
         if isinstance(outcome, Reply):
             return outcome
         parts = submitted.parts
@@ -215,7 +215,7 @@ class ProducePages:
         return None if _is_missing(outcome) else problem_of(outcome, request)
 
     async def missing(self, submitted: Submitted) -> Reply:
-        """Raise the error for a partition without a document."""
+        """Raise the error for a partition without a document, after a look at its topic."""
         link = partition_link(submitted.topic, submitted.parts[0].partition)
         raise await missing(self._backend.inside().stream_backend, link, submitted.patience_s)
 

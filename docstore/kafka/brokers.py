@@ -16,7 +16,7 @@ NUMBER_MAX = (1 << 31) - 1
 RECENT_S = 0.5
 """Seconds for which a view is kept where requests would make one each."""
 NONE = -1
-"""Number of no broker."""
+"""Broker id that means no broker."""
 
 
 class Broker(NamedTuple):

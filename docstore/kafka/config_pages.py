@@ -16,9 +16,9 @@ from docstore.streams.topic import Topic
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 TOPIC, BROKER = 2, 4
-"""Kafka's numbers of what has settings."""
+"""Kafka's codes of resources that have settings."""
 OF_TOPIC, OF_BROKER, BY_DEFAULT = 1, 4, 5
-"""Kafka's numbers of where a value comes from."""
+"""Kafka's codes of the source of a value."""
 OF_BROKERS = {"auto.create.topics.enable": "false"}
 """Settings of every broker, which cannot be changed."""
 

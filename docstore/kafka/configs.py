@@ -15,9 +15,9 @@ HEAD_BYTES_MAX = 1024
 AHEAD_MS_MAX = AHEAD_US_MAX // 1000
 """Milliseconds by which the time of a record may be ahead of the node's clock."""
 BOOLEAN, TEXT, WHOLE, LONG, LIST = 1, 2, 3, 5, 7
-"""Kafka's numbers of types."""
+"""Kafka's codes of types."""
 SET, DELETE = 0, 1
-"""Kafka's numbers of the operations on a setting that are served."""
+"""Kafka's codes of the operations on a setting that are served."""
 
 
 class ConfigRefused(Exception):

@@ -28,7 +28,7 @@ IDS_FIRST = 4
 
 
 class GroupMembers:
-    """Answers the members of groups."""
+    """Answers the requests of members of groups."""
 
     def __init__(self, backend: Backend, brokers: Brokers) -> None:
         self._calls = GroupCalls(backend, brokers)

@@ -44,7 +44,7 @@ class Vacant(StrEnum):
     EXPIRED = "expired"
     """The holder's lease ended.
 
-    It may not know yet, so the next candidate may have to wait a grace.
+    The holder may not know yet, so the next candidate may have to wait a grace.
     """
 
 

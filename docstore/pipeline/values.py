@@ -27,7 +27,7 @@ _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
 _OURS = orjson.OPT_PASSTHROUGH_DATACLASS
-"""Otherwise orjson would write Formless as an object."""
+"""Option without which orjson would write Formless as an object."""
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
@@ -48,7 +48,7 @@ def objects(
     """Yield each row as a JSON object, and the reason why it has none ("" if it has one).
 
     nulls: whether to keep null members. words: whether to write NaN and the infinities as texts;
-    otherwise they have no form.
+    otherwise a row with one of them has no JSON.
     """
     columns = [values(batch.column(name), name, words=words) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)

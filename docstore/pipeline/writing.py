@@ -59,7 +59,7 @@ class Counted(WriterCommitMessage):
     given: bytes = b""
     """Marks of the links of an overwrite's rows that are in no part."""
     job: str = ""
-    """Job of a stream, as another object runs its commit."""
+    """Name of a stream's job; the commit runs in another object, which does not know it."""
 
 
 def check(options: Options, schema: StructType) -> None:

@@ -105,7 +105,7 @@ class Stepping(Generic[E, F]):
         self.stopped = False
         self._requests = PendingRequests[Any](self.loop)
         self._dumps = Causes()
-        self._of_nobody = Context()
+        self._of_no_request = Context()
         """The context of a turn's end, which belongs to no single request."""
         self._machine = machine
         self._turn_planned = False
@@ -147,7 +147,7 @@ class Stepping(Generic[E, F]):
             self._performing = False
         if not self._turn_planned:
             self._turn_planned = True
-            self.loop.call_soon(self._end_turn, context=self._of_nobody)
+            self.loop.call_soon(self._end_turn, context=self._of_no_request)
 
     def perform(self, effect: F) -> None:
         raise AssertionError(effect)

@@ -27,7 +27,8 @@ from docstore.wire.requests import CommandPartition, DeleteRecords, FetchRecords
 from docstore.wire.streams_messages import Produced
 
 TOPIC_KNOWN_S = 5.0
-"""Seconds for which a topic's document is taken from the cache, so the delay of a new partition."""
+"""Seconds for which a topic's document stays in the cache: a new partition may be seen that late.
+"""
 TOPIC_ASKED_S = 0.5
 """Seconds to wait for a topic's document where the cached one would do."""
 TOPICS_KNOWN_MAX = 10_000
@@ -39,9 +40,9 @@ FIGURES_S = 1.0
 NOT_YET = "not-committed-yet"
 STOPPING = Problem(503, "stopping", "this node stops: ask another one")
 NOT_SURE = frozenset({"no-leader", "not-leader"})
-"""Codes of refused reads that may be retried at the next leader."""
+"""Codes of a refused read that may be retried at the next leader."""
 MAY_RETRY = NOT_SURE | {"undecided"}
-"""The same of deletions of records, which may be repeated."""
+"""Codes of a refused deletion of records that may be retried: a repetition does no harm."""
 OUTCOMES: Mapping[str, Callable[..., Outcome]] = {
     "records": Records, "problem": Problem, "begun": Begun, "deleted": Deleted
 }  # fmt: skip

@@ -288,7 +288,7 @@ class GroupMember:
 
     @property
     def _is_departing(self) -> bool:
-        """Say whether it leaves: it leads nothing more, but work may still have to finish."""
+        """Say whether this member leaves: it leads nothing, but work may still have to finish."""
         return self._leave_by < NEVER
 
     def _leave(self, now: float, *, drain: bool) -> list[events.MemberEffect]:

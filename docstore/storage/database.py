@@ -52,7 +52,7 @@ class Database(Generic[W]):
     def __init__(
         self, path: str | Path, cache_kib: Mapping[str, int], synchronous: Synchronous
     ) -> None:
-        """Do nothing yet. cache_kib: thread -> its SQLite page cache in KiB; the writer's first.
+        """cache_kib: thread -> its SQLite page cache in KiB; the writer's first.
 
         synchronous: FULL in a node. Measurements may use NORMAL (a power cut loses the newest
         batches, promises included) or OFF.

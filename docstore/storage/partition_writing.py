@@ -72,8 +72,7 @@ class PartitionWriter:
         self._tails: dict[str, Tail] = {}
         self._copies: dict[str, str] = {}
         self._old: dict[str, str] = {}
-        """Partition -> its copy, for partitions that are still as an older copy of the file had
-        them."""
+        """Partition -> its copy id, for partitions not replaced since the file was found older."""
 
     def prepare(self, boots: int | None) -> bool:
         """Create or upgrade the tables, and count the boot.

@@ -22,8 +22,7 @@ from docstore.streams.topic import Topic
 from docstore.streams.topics import Topics
 
 STAMPS = 16
-"""Times within the life of a tombstone at which others are compacted; between them, batches join.
-"""
+"""Number of different expiry times per life of a tombstone: batches of the same time can join."""
 
 
 @dataclass(slots=True)

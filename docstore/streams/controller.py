@@ -154,7 +154,7 @@ class Controller:
         )
 
     def link_made(self, peer: str) -> None:
-        """Send the documents to that node again, as earlier messages may be lost."""
+        """Send the partitions' documents to that node again: earlier messages may be lost."""
         for known in self.governed.values():
             if known.found.resolution is not Resolution.ELECTION:
                 self.notify(known, peer)

@@ -97,15 +97,15 @@ class CompactionBounds:
     step_bytes: int = 256 << 10
     """Bytes of batches that one step reads."""
     step_interval_s: float = 0.05
-    """Pause between two steps of a node, so that compaction leaves most of it to others."""
+    """Pause between two steps of compaction, so that the node has time for other work."""
     joined_bytes: int = 256 << 10
-    """About the greatest size of a batch that smaller ones become."""
+    """Approximate greatest size of a batch that is joined from smaller ones."""
     keys_max: int = 1 << 17
     """Keys in memory; a pass over more of them takes in only the older part of the log."""
     growth: float = 1.5
-    """By how much a log grows before it is compacted again at once."""
+    """Factor by which a log must have grown to be compacted again at once."""
     rest: int = 10
-    """Intervals of retention after which a log that has grown by less is compacted again."""
+    """Number of `retention_s` after which a log that has grown by less is compacted again."""
     tombstone_us: int = 86_400_000_000
     """Time for which a tombstone stays after the last older record of its key, as in Kafka."""
 

@@ -1,7 +1,7 @@
 """Detection of repeated packets: one window over the counters of each session.
 
-A window remembers the last 128 counters of a session; what is older counts as seen. Without a
-clock: a packet of an earlier life of its sender belongs to another session altogether.
+A window remembers the last 128 counters of a session; older counters count as seen. No clock is
+needed: a packet from before a restart of its sender belongs to another session.
 
 Source: RFC 4303, section 3.4.3, the sliding window of IPsec.
 """

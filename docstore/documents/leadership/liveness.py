@@ -22,7 +22,7 @@ class Liveness:
     def __init__(
         self, core: Core, spreader: Spreader, ready: Callable[[], tuple[int, bytes]]
     ) -> None:
-        """ready: the readiness of this node's slots while the group changes, for heartbeats."""
+        """ready: returns which slots are ready for a change of the group, for heartbeats."""
         self.core = core
         self.outbox = core.outbox
         self.spreader = spreader

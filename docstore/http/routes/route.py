@@ -97,8 +97,8 @@ class Op:
     negotiates: bool = True
     """Whether `Accept` chooses the media type of an answer in JSON; otherwise JSON is sent."""
     audited: bool | frozenset[str] = False
-    """Whether the audit log has the operation, which does not need `admin`: or for which kinds of
-    its body."""
+    """Whether the operation is written to the audit log although it does not need `admin`; or the
+    kinds of its body for which it is."""
     is_in_json: bool = field(init=False)
     """Whether a success is answered in JSON, or in another media type that `Accept` chooses."""
 

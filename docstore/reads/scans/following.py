@@ -82,7 +82,7 @@ _BEHIND = (
 )
 """Number of slots of each index that are built."""
 _SLOTS_AT_ONCE, _ROWS_AT_ONCE = 256, 2_000
-"""Slots that are indexed together, as long as they have no more rows."""
+"""Greatest number of slots that are indexed together, and of their rows."""
 
 Execute = Callable[..., list[tuple[Any, ...]]]
 

@@ -30,7 +30,7 @@ GATHERED_MAX, BY_LINK_MAX = 20_000, 50_000
 CHANGED_MAX = 20_000
 """Maximum rows between an index and a cut: with more, a scan is as quick."""
 MORE, AT_ONCE = 16, 4_096
-"""Candidates that are checked at once: first, beside the wanted rows, and at most."""
+"""Candidates checked at once: first the wanted rows and MORE, then more, at most AT_ONCE."""
 TEMPORARY = tuple(
     f"CREATE TEMP TABLE {name} (slot INTEGER, link TEXT, PRIMARY KEY (slot, link)) WITHOUT ROWID"
     for name in ("changed", "candidates")

@@ -22,11 +22,11 @@ from docstore.services.registry import Registry
 log = structlog.get_logger("docstore.indexes")
 
 FOLLOW_S, FOLLOW_MAX_S = 0.5, 2.0
-"""Seconds between two rounds; the longer ones after many rows: each round has its own price."""
+"""Least and greatest pause between two rounds, in seconds: a round costs time of its own."""
 AGAIN_S = 10.0
 """Seconds after a round that could not write the file."""
 ROWS_A_S = 1_000.0
-"""Rows of a round for which the next one comes a second later."""
+"""The pause is a second longer for each of this number of rows in the round before."""
 
 
 class Indexing:

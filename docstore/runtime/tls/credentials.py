@@ -38,7 +38,7 @@ class UntrustedPeer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadedFiles:
-    """The files, as they were when they were read."""
+    """The contents of the files at the time of one reading."""
 
     contexts: Contexts
     ends: datetime

@@ -203,7 +203,7 @@ INSERT_NODE = sql(insert(node))
 UPDATE_NODE = sql(update(node))
 INSERT_JOURNAL = sql(insert(journal))
 _place = journal.c.keys()[:-1]
-# SQLite neither writes nor syncs a transaction that changes nothing, so this one always does.
+# SQLite neither writes nor syncs a transaction without a change, so this statement always has one.
 UPDATE_JOURNAL = sql(
     update(journal).values(
         {name: bindparam(name) for name in _place} | {"written": journal.c.written + ONE}
