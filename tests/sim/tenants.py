@@ -195,7 +195,8 @@ class Lessee(Tenant):
         self.later(self.rng.random(), self.create)
 
     def _give_up(self, lease: str) -> None:
-        if lease in self.holder.leases:
+        # Afterwards a lease must be held when the run ends.
+        if lease in self.holder.leases and self.world.now < self.shape.faults_s + QUIET_S:
             self.release(lease)
 
     def _attach(self, lease: str) -> None:
