@@ -1,13 +1,13 @@
-"""Kafka's classic coordinator as a model, and members that follow on_kafka.py beside it.
+"""Model of Kafka's classic coordinator, and members that follow on_kafka.py.
 
-What of Kafka matters to who may lead: generations; joins that wait for everybody, or for a time;
-sessions, and the early kicks that do not wait for them; commits that are checked by generation
+The model has all of Kafka that decides which member may lead: generations; joins that wait for all
+members, or for a time; sessions, and kicks before their end; commits that are checked by generation
 alone, and accepted without one by an empty group; records whose offsets grow; and receipt, which
-asks nobody. Members have clocks whose rates differ by 2 %, stand still, are cut off, and send a
-commit again under whatever generation they have by then, as a client's retry does.
+proves no membership. Members have clocks whose rates are wrong by 2 %, are paused or cut off, and
+retry a commit under the generation that they have by then, as clients do.
 
-One arena is one seed, and says when two members believed in the same partition at one instant, or
-a token did not grow. What may be missing of the rules stands in kafka_ablations.py.
+One arena is one seed. It reports two members that believe in the same partition at one instant,
+and a token that falls. kafka_ablations.py removes the rules.
 """
 
 from collections import Counter
@@ -26,26 +26,26 @@ REBALANCE_S = 0.5
 TICK_S = 0.02
 TROUBLE_S = 10.0
 
-# What a request is answered with
+# Answers to requests
 OK, REBALANCING, NO_MEMBER = "ok", "rebalancing", "no member"
 
 
 class Coordinator:
-    """The group, as its broker has it."""
+    """State of the group at its broker."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.generation = 0
         self.parts: dict[str, frozenset[int]] = {}
-        """Who is a member of this generation, and what is assigned to it."""
+        """Member of this generation -> its partitions."""
         self.heard: dict[str, float] = {}
-        """Who is a member or wants to be one: when it was last heard."""
+        """Member, or process that joins -> when it was last heard."""
         self.joining: dict[str, Callable[[int], None]] = {}
         self.is_preparing = False
         self.offsets = Counter[int]()
 
     def join(self, member: str, then: Callable[[int], None]) -> None:
-        """Answer with the new generation, once everybody has joined or their time is over."""
+        """Answer with the new generation, once all members have joined or their time is over."""
         self.heard[member] = self.world.now
         self.joining[member] = then
         self._prepare()
@@ -64,29 +64,29 @@ class Coordinator:
         return REBALANCING if self.is_preparing else OK
 
     def commit(self, member: str, generation: int) -> str:
-        """Accept what names this generation, or none where nobody is."""
+        """Accept a commit of this generation, or one without a generation in an empty group."""
         if generation < 0:
             return NO_MEMBER if self.heard else OK
         is_member = member in self.heard and self.part_of(member, generation) is not None
         return OK if is_member else NO_MEMBER
 
     def publish(self, partition: int) -> int:
-        """Append a record, whoever sends it, and return its offset."""
+        """Append a record of any sender, and return its offset."""
         self.offsets[partition] += 1
         return self.offsets[partition]
 
     def kick(self, member: str) -> None:
-        """Take a member out, whatever its session says: an operator, its watchdog, its leave."""
+        """Remove a member before its session ends, as an operator, watchdog or leave does."""
         if self.heard.pop(member, None) is not None:
             self.joining.pop(member, None)
             self._prepare()
 
     def expire(self) -> None:
-        """Take out who was silent for its session."""
-        silent = [who for who, at in self.heard.items() if self.world.now - at > SESSION_S]
-        for who in silent:
-            if who not in self.joining:
-                self.kick(who)
+        """Remove the members whose session has expired."""
+        silent = [member for member, at in self.heard.items() if self.world.now - at > SESSION_S]
+        for member in silent:
+            if member not in self.joining:
+                self.kick(member)
 
     def _prepare(self) -> None:
         if not self.is_preparing:
@@ -102,7 +102,8 @@ class Coordinator:
         self.heard = dict.fromkeys(joined, self.world.now)
         order = sorted(joined)
         self.parts = {
-            who: frozenset(range(place, PARTITIONS, len(order))) for place, who in enumerate(order)
+            member: frozenset(range(place, PARTITIONS, len(order)))
+            for place, member in enumerate(order)
         }
         for answer in joined.values():
             answer(self.generation)
@@ -110,7 +111,7 @@ class Coordinator:
 
 @dataclass
 class Clock:
-    """A member's own: its rate is off, and its beginning is anybody's guess."""
+    """A member's clock: its rate is wrong, and it starts at any reading."""
 
     rate: float
     offset: float
@@ -120,7 +121,7 @@ class Clock:
 
 
 class Member:
-    """A process with a client of Kafka in it, as far as it matters."""
+    """A process with a Kafka client, reduced to what decides its beliefs."""
 
     def __init__(self, name: str, arena: "Arena") -> None:
         self.name, self.arena, self.world = name, arena, arena.world
@@ -143,7 +144,7 @@ class Member:
     def believes(self, partition: int) -> bool:
         return self.membership.induced.leads_partition(partition, self.now)
 
-    # How it speaks: each way takes its time, or is lost; who stands still hears it later.
+    # Messages: each is delayed or lost; a paused member gets it later.
 
     def ask(self, request: Callable[[], object], then: Callable[..., None]) -> None:
         if not self._is_lost():
@@ -192,7 +193,7 @@ class Member:
             self.world.after(0.0, self.hear, self.rejoin)
 
     def rejoin(self) -> None:
-        """Revoke first, whoever is slow with it, then join."""
+        """Revoke first, slowly or not, then join."""
         self.is_joining = True
         self.joins += 1
         self.count(self.membership.revoked())
@@ -210,7 +211,7 @@ class Member:
     def joined(self, said: tuple[int, int]) -> None:
         number, generation = said
         if number == self.joins:
-            self.generation = generation  # From here on whatever is sent names it.
+            self.generation = generation  # All later requests name it.
             group = self.arena.group
             self.ask(
                 lambda: group.part_of(self.name, generation),
@@ -245,7 +246,7 @@ class Member:
             self.commit(self.attempts, self.membership.attempt(self.now))
 
     def commit(self, number: int, attempt: Attempt) -> None:
-        """Send it, and again under the generation of then, as a client does by itself."""
+        """Send a commit, and retry it under the generation of that time, as clients do."""
         if number != self.attempts:
             return
         asked, group = self.generation, self.arena.group
@@ -265,8 +266,8 @@ class Member:
             self.count(self.membership.refused(attempt))
 
     def receive(self, partition: int) -> None:
-        """A record of a partition that this client still fetches: nobody asks who it is."""
-        received = getattr(self.membership, "received")  # noqa: B009 - Only who fetches has it.
+        """Take a record of a partition that is still fetched: no broker checks membership."""
+        received = getattr(self.membership, "received")  # noqa: B009 - Only ByReceipt has it.
         self.count(received(partition, self.now))
 
     def count(self, events: list[Event]) -> None:
@@ -278,7 +279,7 @@ class Member:
 
 @dataclass
 class Arena:
-    """One run: a group, its members, what goes wrong, and who believes what."""
+    """One run: a group, its members, the faults, and the members' beliefs."""
 
     world: World
     windows: Windows
@@ -300,7 +301,7 @@ class Arena:
         self.world.after(1.0, self._trouble)
 
     def look(self) -> None:
-        """Exclusive: no two may believe in a partition at the same instant."""
+        """Check that no two members believe in a partition at the same instant."""
         for partition in range(PARTITIONS):
             believers = [each.name for each in self.members if each.believes(partition)]
             self.counters["led"] += bool(believers)
@@ -308,7 +309,7 @@ class Arena:
                 self.problems.append(f"{self.world.now:.3f}: {believers} lead {partition}")
 
     def begun(self, tenure: Acquired) -> None:
-        """Later tenures have greater tokens: else what guards a write would refuse the holder."""
+        """Check that tokens do not fall: else a guard would reject the writes of the holder."""
         if tenure.token < self.tokens[tenure.partition]:
             self.problems.append(f"{self.world.now:.3f}: {tenure} has a token that is over")
         self.tokens[tenure.partition] = tenure.token

@@ -1,4 +1,4 @@
-"""Roles on Kafka with one of their rules taken away, and in the paper's plain form.
+"""Roles on Kafka without one of their rules, and in the paper's plain form.
 
 problems = run(seed=7, rules="no-era").problems
 """
@@ -15,7 +15,7 @@ WHOLE_S = 12.0
 
 
 class WithoutEra(Membership):
-    """What is ours stays ours until we are told what is: a commit proves it meanwhile, too."""
+    """Keep partitions until the next assignment: a commit proves them meanwhile, too."""
 
     def revoked(self) -> list[Event]:
         return []
@@ -32,13 +32,13 @@ class WithoutEra(Membership):
 
 
 class ByReceipt(Membership):
-    """A record that arrives proves that its partition is ours, when it arrives."""
+    """Treat a record that arrives as a proof of its partition at that time."""
 
     fetched: frozenset[int] = frozenset()
 
     def assigned(self, partitions: frozenset[int]) -> None:
         super().assigned(partitions)
-        self.fetched = frozenset(partitions)  # And on, for as long as nothing else is assigned.
+        self.fetched = frozenset(partitions)  # Until the next assignment.
 
     def accepted(self, attempt: Attempt, now: float) -> list[Event]:
         return []
@@ -68,7 +68,7 @@ RULES: dict[str, Callable[[World], Arena]] = {
     "receipt-as-proof": lambda world: Arena(world, _windows(), ByReceipt),
     "as-in-the-paper": lambda world: Arena(world, _windows(0.0), ByReceipt),
 }
-"""Rules by what is missing of them. The plain form: receipt, T < S, no grace, no token."""
+"""Missing rule -> arena without it. The plain form: receipt, T < S, no grace, no token."""
 
 
 def run(seed: int, rules: str = "all") -> Arena:

@@ -27,13 +27,13 @@ class KafkaMember(Actor):
         self.id = ""
         self.generation = -1
         self._round = 0
-        """Number of the assignment: what an earlier one began is not continued."""
+        """Number of the assignment: work of an earlier one is dropped."""
         self._joining = False
 
     # Lives
 
     def begin(self) -> None:
-        """See that there is a group, and join it."""
+        """Create the group unless it exists, and join it."""
         self.id, self.generation, self._joining = "", -1, False
         group = GroupState(parts={"t": self.shape.partitions})
         operation = Operation(
@@ -165,7 +165,7 @@ class KafkaMember(Actor):
         self._change(partition, {"kind": "ClaimRequest", "token": token}, told)
 
     def _commit(self, number: int, partition: str, offset: int) -> None:
-        """Ask for a token, and commit with it, on and on."""
+        """Ask for a token, and commit with it, again and again."""
         if number != self._round:
             return
         generation, asked_at = self.generation, self.world.now
@@ -175,7 +175,7 @@ class KafkaMember(Actor):
             if found.get("code") == "":
                 self.arena.watch.of_groups.granted(LINK, generation, asked_at)
                 change = {"kind": "CommitRequest", "token": found["token"], "offset": offset}
-                # The coordinator may stand still between the two.
+                # The coordinator may be paused between the two.
                 slow = self.rng.random() < self.shape.slowpokes
                 self.later(self.rng.random() * 2.0 * slow, self._change, partition, change, written)
             elif not found.get("code"):

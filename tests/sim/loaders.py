@@ -1,4 +1,4 @@
-"""Clients that send several operations at once, on the documents of those who send one by one."""
+"""Clients that send several operations at once, on documents that others update singly."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Actors without a lease or a turn, who write to, delete or hand on what others guard."""
+"""Actors without a lease or a turn that write, delete or hand on what others guard."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.sim.sessions_shapes import Shape
 
 
 class Meddler(Actor):
-    """Somebody who knows nothing of tokens, and may do what it does."""
+    """A client that uses no tokens, as it may."""
 
     def __init__(self, name: str, arena: Any, shape: Shape) -> None:
         super().__init__(name, arena)
@@ -43,7 +43,7 @@ class Meddler(Actor):
         self.begin()
 
     def _remove_empty(self, turns: str, answer: Answer | None) -> None:
-        """Delete an election that nobody holds and nobody waits for, as a client may."""
+        """Delete an election without a holder and waiters, as a client may."""
         row = None if answer is None or not answer.is_success else answer.row
         if row is None:
             return

@@ -1,4 +1,4 @@
-"""Actors that take part in roles and in consumer groups, as `docstore/sessions/member.py` says."""
+"""Actors in roles and in consumer groups, each with a machine of `docstore/sessions/member.py`."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ from tests.sim.sessions_shapes import Shape
 AGAIN_S = 0.2
 WAIT_S = 20.0
 LATE_MAX_S = 3.0
-"""By which a write may be late on purpose."""
+"""Greatest delay of a write that is late on purpose."""
 
 
 def settings_for(shape: Shape) -> Settings:
@@ -71,11 +71,11 @@ class Participant(Actor):
         """partition -> the offset that is to be committed next."""
 
     def beliefs(self) -> list[str]:
-        """Partitions are its own, where only one may lead."""
+        """Return the partitions that it leads, where only one member may lead."""
         return self.led() if self.shape.mode == "exclusive" else []
 
     def led(self) -> list[str]:
-        """Return what it leads, for all that it knows, at this moment."""
+        """Return what it believes to lead at this moment."""
         member, now = self.member, self.clock.now()
         if member is None or member.induced is None:
             return []
@@ -83,13 +83,13 @@ class Participant(Actor):
         return [f"{self.link}#{member.name_of(each)}" for each in led]
 
     def excuse(self, seconds: float) -> None:
-        """After so long it may take as long as after a crash until somebody leads."""
+        """Allow a gap for this time, followed by one as after a crash."""
         self.arena.watch.of_groups.excuse(seconds + gap_s(self.shape.ttl_ms / 1000))
 
     # Lives
 
     def begin(self) -> None:
-        """See that there is a group, and join it."""
+        """Create the group unless it exists, and join it."""
         self.member = None
         topics = {"t": self.shape.partitions} if self.is_of_consumers else {}
         parts = topics or {"": self.shape.partitions}
@@ -183,7 +183,7 @@ class Participant(Actor):
             self.arena.watch.of_groups.pulsed(request.member, self.shape.ttl_ms / 1000, sent)
         self._feed(Answered(number, reply, sent.stamp))
 
-    # What it does with what it leads
+    # Work under a tenure
 
     def _happened(self, member: GroupMember, happening: Event) -> None:
         partition = member.name_of(happening.partition)
@@ -258,7 +258,7 @@ class Participant(Actor):
             self._commit(member, partition, token, offset + 1)
 
     def _commit(self, member: GroupMember, partition: str, token: int, offset: int) -> None:
-        """Commit how far it has read, on and on."""
+        """Commit how far it has read, again and again."""
         if not self._leads(member, partition, token):
             return
         change = {"kind": "CommitRequest", "token": token, "offset": offset, "member": member.id}
@@ -275,7 +275,7 @@ class Participant(Actor):
 
 
 def _reply_of(told: NodeReply | None) -> Reply | None:
-    """Return what a member is told, None if nobody knows."""
+    """Return the reply to a member, None if it is unknown."""
     if told is None or told.status >= 500:
         return None
     if told.status >= 300:

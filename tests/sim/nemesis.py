@@ -1,4 +1,4 @@
-"""What goes wrong, drawn from the seed; then everything heals."""
+"""Faults that are drawn from the seed; then everything heals."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -13,11 +13,11 @@ from tests.sim.cluster import Cluster
 
 ALL = ("crash", "crash", "pause", "cut", "oneway", "isolate", "flap", "storm")
 BESIDE = ("crash", "pause", "cut", "oneway", "isolate", "flap", "full", "slow", "clock")
-"""Of which one strikes another node while the first fault lasts, where two strike at a time."""
+"""Kinds of the second fault, which strikes another node, where two strike at a time."""
 
 
 class Nemesis:
-    """Strikes at random until `until`, never stops being repaired, and heals in the end."""
+    """Strikes at random until `until`, repairs each fault after a while, and heals in the end."""
 
     def __init__(
         self,
@@ -26,18 +26,18 @@ class Nemesis:
         kinds: Sequence[str] = ALL,
         beside: Sequence[str] = (),
     ) -> None:
-        """beside: of which a second fault is drawn with each, of another kind."""
+        """beside: kinds of a second fault that is drawn with each, of another kind."""
         self._cluster = cluster
         self._world = cluster.world
         self._until = until
         self._kinds = kinds
         self._beside = beside
-        # Apart from the other generator, so that it changes no run without second faults.
+        # A generator of its own, so that it changes no run without second faults.
         self._rng = Random(f"{self._world.seed} beside")
         self._liar: str | None = None
-        """The only node whose wall clock is ever wrong: the others may remember how it was."""
+        """The only node whose wall clock is ever wrong: other nodes may remember its reading."""
         self._wiped: str | None = None
-        """Whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
+        """Node whose disk is lost and not replaced yet; a second must not be lost meanwhile."""
         self._asked = 0
         if kinds:
             self._world.after(0.3 + self._world.rng.random(), self._strike)
@@ -117,7 +117,7 @@ class Nemesis:
             self._cluster.flap(name, other)
 
     def _drain(self, name: str) -> None:
-        """Have a node give all away, then stop it, and start it again."""
+        """Drain a node, then stop it, and start it again."""
         process = self._cluster.processes[name]
         if not process.up or process.paused:
             return
@@ -204,7 +204,7 @@ class Nemesis:
         return name
 
     def _wipe(self, name: str) -> None:
-        """Let a member lose its disk, and have the new one take its place; one at a time."""
+        """Replace a member's disk by an empty one; one at a time."""
         cluster = self._cluster
         member = cluster.configuration.member(name)
         steady = cluster.configuration.stage is Stage.STABLE
@@ -216,7 +216,7 @@ class Nemesis:
         self._replace_wiped()
 
     def _replace_wiped(self) -> None:
-        """Ask until the disk that was lost is out of the configuration."""
+        """Ask until the lost disk is out of the configuration."""
         name, cluster = self._wiped, self._cluster
         if name is None:
             return
@@ -229,7 +229,7 @@ class Nemesis:
         if self._asked % 6:
             cluster.ask(Change(Kind.REPLACE, name, cluster.entry(name)))
         elif not stable:
-            # A change that waits for the very disk that is lost is undone, as operators would.
+            # A change that waits for the lost disk is undone, as operators would.
             cluster.ask(Change(Kind.CANCEL))
         self._world.after(0.5, self._replace_wiped)
 
@@ -245,7 +245,7 @@ class Nemesis:
         weather.loss = weather.straggle = weather.double = 0.0
 
     def heal(self) -> None:
-        """Mend everything, for good."""
+        """End all faults."""
         self._until = self._world.now
         self._cluster.network.cuts.clear()
         self.calm_down()

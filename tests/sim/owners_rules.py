@@ -1,10 +1,10 @@
-"""What must not be missing where somebody owns something, in one list; each idea is taken away.
+"""Rules of ownership, in one list; each of them is removed in turn.
 
     python -m tests.sim.owners_rules [--seeds 1000] [NUMBER ...]
 
-prints rows of the table in docs/testing.md: for each way to take an idea away the first seed, from
-0, that notices. Three worlds play them: actors on nodes (`sessions.py`), members at a model of
-Kafka's coordinator (`kafka.py`), and the vote of users' processes, on bad days (`storm.py`, where
+prints rows of the table in docs/testing.md: for each way to remove a rule the first seed, from 0,
+that notices. Three simulations run them: actors on nodes (`sessions.py`), members at a model of
+Kafka's coordinator (`kafka.py`), and the vote of users' processes, under faults (`storm.py`, where
 its tests are).
 """
 
@@ -106,7 +106,7 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
         ),
     ),
 )  # fmt: skip
-"""(what holds, the ways to take it away), numbered from 1."""
+"""(rule, the ways to remove it), numbered from 1."""
 
 Play = Callable[[int, type[Elector]], None]
 
@@ -119,7 +119,7 @@ OF_THE_VOTE: Mapping[str, tuple[type[Elector], Play]] = {
     "rates-ignored-in-the-vote": (lacking.Exact, storm.cut_leader),
     "believed-while-handing-over": (lacking.Clinging, storm.weather),
 }
-"""Name -> who lacks the rule, and the bad day that aims at it."""
+"""Name -> the elector without the rule, and the faults that aim at it."""
 ON_KAFKA = kafka_ablations.RULES.keys() - {"all"}
 
 
@@ -154,7 +154,7 @@ def _noticed_by_voters(name: str, seed: int) -> bool:
 
 
 def main() -> int:
-    """Parse the command line and print rows; 1 if no seed misses some rule."""
+    """Parse the command line and print rows; return 1 if no seed notices a missing rule."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.owners_rules", description=__doc__)
     parser.add_argument("numbers", nargs="*", type=int, help="of ideas; default: all")
     parser.add_argument("--seeds", type=int, default=SEEDS_MAX)

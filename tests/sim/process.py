@@ -30,7 +30,7 @@ from tests.memory.ledger import Ledger
 EPOCH_US = 1_700_000_000_000_000
 TICK_S = 0.05
 READING_S = 2.0
-"""Between two looks at what is needed of the past."""
+"""Interval at which a replica gets the pins of the past."""
 
 
 class Appending:
@@ -42,7 +42,7 @@ class Appending:
         self.options = ServiceOptions(path="/t", kind="t", level=level, versions=versions)
 
     def check(self, state: State) -> None:
-        """Refuse nothing."""
+        """Accept every state."""
 
     def patch(self, state: State, change: State) -> State:
         """Append."""
@@ -50,7 +50,7 @@ class Appending:
 
 
 class Companion(Protocol):
-    """What lives and dies with a process, beside its replica."""
+    """A machine that starts and crashes with a process, beside its replica."""
 
     def start(self) -> None: ...
     def crash(self) -> None: ...
@@ -66,7 +66,7 @@ def _nothing_blocks(slot: int) -> bool:
 
 
 class Process:
-    """A node: its disk outlives it, its Replica does not."""
+    """A node: its disk survives a restart, its Replica does not."""
 
     def __init__(
         self,
@@ -87,20 +87,20 @@ class Process:
         self.paused = False
         self.resumed_at = 0.0
         self.level = 3
-        """Of the documents."""
+        """Level of the documents."""
         self.versions = 0
-        """How many versions their factory says they keep; 0: it says nothing, and nobody asks."""
+        """How many versions their factory keeps; 0: it does not say, and no pins are fed."""
         self.alarms: list[str] = []
         self.after_step: Callable[[Process], None] = lambda process: None
         self.reconfigured: Callable[[Configuration], None] = lambda configuration: None
         self.companion: Companion | None = None
-        """Makes no call and draws no number where there is none."""
+        """Without one, no call is made and no number drawn."""
         self.services: Callable[[str], Service | None] = lambda link: None
-        """The service of a link that is none of the simulation's own."""
+        """Link -> its service, None for one of the simulation's own."""
         self.measured: set[str] = set()
         """Factories whose operations are measured."""
         self.blocks: Callable[[int], bool] = _nothing_blocks
-        """Whether its companion needs a member that leaves a slot; anew with each life."""
+        """Whether its companion needs a member that leaves a slot; reset with each life."""
         self._world = world
         self._config = config
         self._send = send
@@ -109,7 +109,7 @@ class Process:
         self.clock_ahead_us = 0
         """By how much its wall clock is wrong."""
         self.disk_slowness = 1.0
-        """What a commit takes longer than usual, as a factor."""
+        """Factor on the time of a commit."""
         self._stash: list[Event] = []
         self._answers: dict[int, Callable[[Any], None]] = {}
         self._requests = 0
@@ -125,12 +125,12 @@ class Process:
         return self.disk.configuration is not None
 
     def lose_disk(self) -> None:
-        """Put an empty disk in; the process must be down."""
+        """Replace the disk by an empty one; the process must be down."""
         assert not self.up
         self.disk, self.disks, self.boot = Ledger(), self.disks + 1, 0
 
     def install(self, writes: Sequence[Write]) -> None:
-        """Put on the disk what a node stores that has just learnt of its group."""
+        """Store what a node stores when it learns of its group."""
         self.disk.apply(writes)
 
     def start(self) -> None:
@@ -154,7 +154,7 @@ class Process:
             self.disk.recovered(self.store_id, self.boot),
             service_for=lambda link, since: self.services(link) or service,
             rng=Random(self._world.rng.random()),
-            # Apart from the other generator, so that elections change no run without them.
+            # A generator of its own, so that elections change no run without them.
             vote_rng=Random(f"{self._world.seed} {self.name} {self.boot}"),
             config=self._config,
             blocks=self._blocks,
@@ -181,11 +181,11 @@ class Process:
             self.companion.crash()
 
     def pause(self) -> None:
-        """Stand still; what arrives waits."""
+        """Pause; events queue."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on, with all that has waited."""
+        """Resume, with all that was queued."""
         self.paused = False
         self.resumed_at = self._world.now
         stash, self._stash = self._stash, []
@@ -203,7 +203,7 @@ class Process:
     def request_batch(
         self, make: Callable[[int], Event], answered: Sequence[Callable[[Any], None]]
     ) -> None:
-        """Feed what a client sends together; each of `answered` is called like that of one."""
+        """Feed a client's batch; each of `answered` is called once, if this life lasts."""
         first = self._requests + 1
         self._requests += len(answered)
         self._answers.update(zip(range(first, first + len(answered)), answered, strict=True))
@@ -286,7 +286,7 @@ class Process:
             return
         assert self._syncing is not None
         if self.disk_is_full:
-            # The batch is rolled back; what is asked until the protocol knows is lost with it.
+            # The batch is rolled back, with all writes until the replica knows.
             self._world.after(0.001 + self._world.rng.random() * 0.02, self._filled, self.life)
             return
         self.disk.apply(self._syncing)
@@ -310,7 +310,7 @@ class Process:
             self.feed(QueriesAnswered([(token, self.disk.answer(query))]))
 
     def _look_for_room(self) -> None:
-        """Tell the replica whether the disk has room; of a disk that is full now and then only."""
+        """Feed whether the disk has room, once it changes; a full disk may seem to have some."""
         if self._seemed_full != self.disk_is_full:
             self._seemed_full = self.disk_is_full
             has_room = not self.disk_is_full or self._world.rng.random() < 0.5
@@ -318,7 +318,7 @@ class Process:
                 self.feed(Room(has_room))
 
     def _learn(self, life: int) -> None:
-        """Read what is needed of the past, again and again."""
+        """Feed the pins of the past, again and again."""
         if life == self.life:
             counts = dict.fromkeys(("/t", "/t:"), self.versions)
             self.feed(PinsRead(Pins(self._world.now, {}, counts)))

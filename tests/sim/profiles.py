@@ -1,4 +1,4 @@
-"""The shapes of the runs, chosen by the seed so that all of them occur."""
+"""Profiles of the runs, chosen by the seed so that all of them occur."""
 
 from dataclasses import replace
 from math import inf
@@ -29,8 +29,8 @@ def profile_of(seed: int, nodes: str, beside: tuple[str, ...] = BESIDE) -> Profi
     # In a fourth, nodes join, leave and replace each other, and disks are lost; in a quarter of
     # these they are drained as well, and the leader of the register with them.
     # In one of thirteen runs, of all of these kinds, owners read by lease.
-    # In a fifth, old versions are let go of almost at once, while disks rot and fill up; they
-    # also go in half of the fourth, where newcomers are filled with what is left. In half of the
+    # In a fifth, old versions are trimmed almost at once, while disks rot and fill up; they are
+    # also trimmed in half of the fourth, where newcomers are filled with the rest. In half of the
     # fifth the factory counts versions.
     more = {
         10: ("rot", "rot"),
@@ -59,9 +59,9 @@ def profile_of(seed: int, nodes: str, beside: tuple[str, ...] = BESIDE) -> Profi
 
 
 def _atomic(seed: int, shape: Profile) -> Profile:
-    """Return a shape with batches; in a third of the seeds clients look back, by wrong clocks.
+    """Return a shape with batches; in a third of the seeds clients read the past.
 
-    Not where old versions go: they are not told from those that were not there.
+    Not where old versions are trimmed: a read cannot tell them from versions that never were.
     """
     looking_back = 2 if seed % 3 == 2 and not shape.retention_s else 0
     if looking_back and seed % 2:
@@ -73,10 +73,10 @@ def _atomic(seed: int, shape: Profile) -> Profile:
 
 
 ISOLATED = Profile(kinds=("isolate",), size=3, slots=16, links=16, clients=16)
-"""Owners return with rows that nobody else has heard of, and take over before they hear more."""
+"""Owners return with rows that no other node has, and take over before they hear more."""
 
 FULL_DISKS = Profile(slots=1, links=2, kinds=("full", "full", "full", "crash"))
-"""Of a majority at the same time, too."""
+"""Disks are full, also those of a majority at the same time."""
 
 
 def aimed_at(event: str, number: int) -> tuple[int, Profile]:

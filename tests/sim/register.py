@@ -1,8 +1,8 @@
-"""The group's documents as one register: what machines beside it need, without the one below.
+"""Model of the group's documents as one register, for the machines that run beside documents.
 
-An operation takes effect at one moment between question and answer, or does not, or after the
-answer that its fate is unknown. Who owns a slot moves when nodes die or are not heard, and a
-deposed owner believes for a while that it still is one, as an open term does.
+An operation takes effect at one moment between request and answer, or not at all, or after the
+answer that its fate is unknown. A slot moves to another owner when nodes die or are not heard. A
+deposed owner believes for a while that it still owns the slot, as with an open term.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from tests.sim.hosts import Host, Hosts
 from tests.sim.process import EPOCH_US
 
 GRACE_S = 0.6
-"""For so long an owner may be out of reach before another node takes over."""
+"""About how long an owner may be out of reach before another node takes over."""
 
 Told = Callable[[Answer], None]
 
@@ -60,14 +60,14 @@ class Register:
         return zlib.crc32(partition_key(link).encode()) % self.slots
 
     def newest(self, link: str) -> Row | None:
-        """Return a document as it is."""
+        """Return a document's newest version."""
         rows = self.versions.get(link)
         return rows[-1] if rows else None
 
     # Operations
 
     def ask(self, node: str, operation: Operation, timeout_s: float, told: Told) -> None:
-        """Carry out an operation as a client of a node; it ends by the timeout."""
+        """Execute an operation as a client of a node; it ends by the timeout."""
         rng = self.world.rng
         delay = 0.002 + rng.random() * 0.006
         chance = rng.random() / self.trouble if self.trouble else 1.0
@@ -91,7 +91,7 @@ class Register:
             self.world.after(delay, self._attempt, node, operation, told, give_up)
 
     def _attempt(self, node: str, operation: Operation, told: Told, give_up: float = 0.0) -> None:
-        """Reach the owner, again and again until it is time to give up."""
+        """Try to reach the owner, again and again until it is time to give up."""
         rng = self.world.rng
         answer = self._reach(node, operation)
         if answer is not None:
@@ -112,7 +112,7 @@ class Register:
         return None
 
     def apply(self, operation: Operation) -> Answer:
-        """Carry out an operation at this moment."""
+        """Execute an operation at this moment."""
         link, slot = operation.link, self.slot_of(operation.link)
         current = self.newest(link)
         said = Answer(200, row=current, owner=self.owners[slot], epoch=self.epochs[slot])
@@ -157,7 +157,7 @@ class Register:
         return row
 
     def _publish(self, row: Row) -> None:
-        """Let the replicas of the slot notice, those that can."""
+        """Let the owner, and most nodes that it reaches, notice a row."""
         rng = self.world.rng
         for name in self.hosts.names:
             if name == row.owner or (
@@ -171,7 +171,7 @@ class Register:
             self.notice(name, row)
 
     def survey(self, node: str) -> list[Row]:
-        """Return the documents in the slots of a node as its disk has them: the newest, or not."""
+        """Return the documents in the slots of a node as its disk has them, some of them stale."""
         found = []
         for link, rows in sorted(self.versions.items()):
             if not link.startswith(self._below) or self.slot_of(link) not in self.beliefs[node]:
@@ -196,7 +196,7 @@ class Register:
         return 2 * (reached + 1) <= len(self.hosts.names)
 
     def _crashed(self, host: Host) -> None:
-        """End what a node believes: a term never outlives its process, however soon it is back."""
+        """End a node's beliefs: a term never outlives its process, however short the outage."""
         self.beliefs[host.name].clear()
 
     def _tick(self) -> None:
@@ -235,7 +235,7 @@ class Register:
         self.terms[owner] += 1
 
     def _learn(self, name: str) -> None:
-        """Let a node hear, sooner or later, who owns what."""
+        """Let a node learn, sooner or later, the owners of the slots."""
         host = self.hosts.processes[name]
         for slot, owner in self.owners.items():
             heard = owner == name or self.hosts.reaches(name, owner)
@@ -244,14 +244,14 @@ class Register:
                 if owner != name:
                     self.beliefs[name].pop(slot, None)
                 elif slot not in self.beliefs[name]:
-                    # It was down for so short a time that nobody took over.
+                    # It was down too briefly for another node to take over.
                     self.epochs[slot] += 1
                     self.beliefs[name][slot] = self.epochs[slot]
                     self.terms[name] += 1
 
 
 def _identity(key: str, new: New) -> bytes:
-    """Return what a row remembers of its operation, of all that is looked at here."""
+    """Return a row's operation identity, with the fields that are read here."""
     agenda = packed_agenda(new.agenda)
     if not new.fences and not agenda:
         return b""
@@ -259,7 +259,7 @@ def _identity(key: str, new: New) -> bytes:
 
 
 class RegisterView:
-    """What one node knows of the group (`docstore/machines/view.py`)."""
+    """A node's view of its group (`docstore/machines/view.py`)."""
 
     zones: Mapping[str, str] = {}
     leavers: frozenset[str] = frozenset()

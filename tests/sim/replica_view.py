@@ -1,4 +1,4 @@
-"""What streams may know of the group, from the replica of documents beside them."""
+"""View of the group for other machines, from the replica of documents beside them."""
 
 from docstore.documents.owners import owner_of
 from docstore.documents.replica import Replica

@@ -22,7 +22,7 @@ from tests.sim.workload import Client, History, Op, to_answer
 
 FAULTS_S, HEALING_S = 12.0, 8.0
 RETRIES_S = 3.0
-"""An operation may be asked for again for this long: its version must not be forgotten before."""
+"""An operation may be retried for this long: its version must not be trimmed before."""
 COMPACT_S = 0.7
 ROT = "a checksum does not match"
 """The alarm that rot is meant to raise."""
@@ -30,7 +30,7 @@ ROT = "a checksum does not match"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a run aims at."""
+    """Parameters of a run."""
 
     size: int = 3
     factor: int | None = None
@@ -44,10 +44,10 @@ class Profile:
     looking_back: int = 0
     """Clients that read several documents as they were at one time."""
     keyed: bool = False
-    """They do so under keys, and repeat them; and somebody asks nodes to let go of what is old."""
+    """Atomic batches have keys and are repeated; and all nodes are asked to compact."""
     kinds: tuple[str, ...] = ALL
     beside: tuple[str, ...] = ()
-    """Of which a second fault strikes with each, where two strike at a time."""
+    """Kinds of the second fault, where two strike at a time."""
     page_rows: int = 256
     faults_s: float = FAULTS_S
     hand_back_s: float = inf
@@ -55,9 +55,9 @@ class Profile:
     changes: bool = False
     """The group is changed: nodes join, leave, and replace each other."""
     retention_s: float = 0.0
-    """After how long superseded versions and tombstones are let go of; 0 for never."""
+    """Age at which superseded versions and tombstones are trimmed; 0 for never."""
     versions: int = 0
-    """How many versions of a document stay all the same, by its factory; 0: it does not say."""
+    """How many versions of a document stay nevertheless, by its factory; 0: it does not say."""
     leases: bool = False
     """Owners read by lease."""
     past: bool = False
@@ -66,7 +66,7 @@ class Profile:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a run."""
+    """Result of a run."""
 
     seed: int
     problems: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Outcome:
 
 
 def run(seed: int, profile: Profile, watch: Callable[[str], None] | None = None) -> Outcome:
-    """Return the outcome of a seed under a profile; the same for the same, always."""
+    """Run a seed under a profile; equal arguments give equal outcomes."""
     outcome = Outcome(seed)
     world = World(seed)
     cluster = _founded(world, profile)
@@ -136,7 +136,7 @@ def _start_clients(cluster: Cluster, profile: Profile, links: list[str], history
 
 
 def _compact(cluster: Cluster) -> None:
-    """Ask all nodes to let go of what was replaced before now, and again a little later."""
+    """Ask all nodes to compact what was replaced before now, and again a little later."""
     for process in cluster.processes.values():
         if process.up:
             process.feed(CompactAsked(process.replica.core.wall_now_us()))

@@ -14,11 +14,11 @@ from tests.sim.sessions_shapes import HEALING_S, Shape
 from tests.sim.tenants import Candidate, Lessee
 
 SWEPT_S = 10.0
-"""After which nothing may name a lease that has ended, once all is well."""
+"""Once all is healed, no document may name a lease that ended this many seconds ago."""
 
 
 def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
-    """Return the outcome of a seed under a shape; the same for the same, always."""
+    """Run a seed under a shape; equal arguments give equal outcomes."""
     outcome = Outcome(seed)
     bench: RegisterBench | ReplicaBench
     bench = RegisterBench(seed, shape) if register else ReplicaBench(seed, shape)
@@ -38,7 +38,7 @@ def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
         world.run(shape.faults_s + HEALING_S)
         outcome.stuck = stuck(bench)
         if bench.watch.unswept(SWEPT_S):
-            # Another owner begins to sweep anew; one may have come only now.
+            # A new owner begins its sweep anew, and one may have taken over only now.
             world.run(world.now + SWEPT_S)
         outcome.stuck += bench.watch.unswept(SWEPT_S)
     except Violation as error:
@@ -73,7 +73,7 @@ def _actors(bench: Bench, shape: Shape) -> list[Actor]:
 
 
 def _led(bench: Bench) -> set[str]:
-    """Return what is led by anybody at this moment."""
+    """Return all that has a leader at this moment."""
     members = [each for each in bench.actors if isinstance(each, Participant)]
     return {each for member in members if member.up for each in member.led()}
 
@@ -90,7 +90,7 @@ def stuck(bench: Bench) -> list[str]:
         turns = bench.watch.turns(link)
         leaders = [each.name for each in bench.actors if link in each.beliefs()]
         if turns.holder is None and turns.queue:
-            found.append(f"nobody has {link}, for which {turns.queue} wait")
+            found.append(f"{link} has no holder, and {turns.queue} wait")
         elif turns.holder is not None and not leaders:
             found.append(f"{turns.holder.name} has {link}, and does not know it")
     for link in bench.shape.groups:
@@ -99,7 +99,7 @@ def stuck(bench: Bench) -> list[str]:
 
 
 def _unassigned(bench: Bench) -> list[str]:
-    """Say which Kafka clients are not in the newest generation of their group."""
+    """Return the Kafka clients that are not in the newest generation of their group."""
     group = bench.watch.of_groups.groups.get(KAFKA_LINK)
     return [
         f"{actor.name} is {actor.id} of generation {actor.generation} in {group}"
@@ -110,19 +110,19 @@ def _unassigned(bench: Bench) -> list[str]:
 
 
 def _unsettled(bench: Bench, link: str) -> list[str]:
-    """Say where a group is not settled: who should lead does, and nobody else (scenario N01)."""
+    """Return where a group is not settled: exactly the assigned members lead (scenario N01)."""
     group = bench.watch.of_groups.groups.get(link)
     if group is None:
-        return [f"{link} is not there"]
+        return [f"{link} is missing"]
     actors = {
         each.member.id: each
         for each in bench.actors
         if isinstance(each, Participant) and each.link == link and each.member is not None
     }
     if actors and not group.members:
-        return [f"nobody is a member of {link}"]
+        return [f"{link} has no members"]
     found = [
-        f"{link} has {member}, which is nobody" for member in group.members if member not in actors
+        f"{link} has {member}, which is gone" for member in group.members if member not in actors
     ]
     for partition in group.partitions if group.members else ():
         tenure = group.tenure.get(partition)

@@ -1,4 +1,4 @@
-"""Rules of sessions taken away one at a time, from outside: the runs must notice each."""
+"""Removal of one rule of sessions at a time, from outside: the runs must notice each."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -68,15 +68,15 @@ def _from_memory(self: Confirming, link: str, then: Any, lost: Any) -> None:
         lost()
 
 
-def _by_whomever(self: Confirming, questions: Any, answer: Any) -> None:
-    """Take any answer for one of ours."""
+def _by_any_owner(self: Confirming, questions: Any, answer: Any) -> None:
+    """Treat any answer as one of this node in its term."""
     core = self._core
     epoch = core.view.own_epoch(questions[0].link)
     _answered(self, questions, answer._replace(owner=core.me, epoch=epoch))
 
 
 def _the_rest(self: Leasing, known: Any) -> None:
-    """Let a lease of before this term have what a wall clock would leave of its time."""
+    """Grant a lease of an earlier term only a part of its time."""
     _entered(self, known)
     deadline = self.deadlines._known.get(known.link)
     if deadline is not None and known.tag[0] < known.epoch:
@@ -92,7 +92,7 @@ def _stamped_at_receipt(self: Actor, number: int, said: Any) -> None:
 
 
 def _stopped_clock(self: Actor) -> None:
-    """Go on with a clock that stood still too."""
+    """Resume with a clock that was paused, too."""
     self.clock.set_back(self.world.now - self._paused_at)
     _resume(self)
 
@@ -106,7 +106,7 @@ def _renewed_though_ending(self: Deadlines[Any], key: Any) -> bool:
 
 
 def _time_goes_on(self: Sessions, passed_s: float) -> None:
-    """Count the time in which this process stood still."""
+    """Count the time in which this process was paused."""
     self.core.heard_s += passed_s
 
 
@@ -132,7 +132,7 @@ def _swept_once(shape: Shape) -> SessionsConfig:
 
 
 def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, late: Any) -> None:
-    """Look, and register once that is confirmed."""
+    """Read, and register the waiter once that is confirmed."""
     found = wanted(self._owned.at(served.link))
     if found is not None:
         served.reply(found)
@@ -145,7 +145,7 @@ def _read_then_waiting(self: Waiting, served: Any, wait_s: float, wanted: Any, l
 
 
 def _register(self: Waiting, *arguments: Any) -> None:
-    """Register somebody, without a look at what there is."""
+    """Register a waiter without a read."""
     with patch.object(Confirming, "confirm", nothing):
         _wait(self, *arguments)
 
@@ -178,12 +178,12 @@ RULES: dict[str, Ablation] = {
         "G1", ((Updates, "change", _for_any_term),), CHANGES
     ),
     "answered-from-memory": Ablation("S3", ((Confirming, "confirm", _from_memory),), DELUDED),
-    "confirmed-by-anybody": Ablation("S3", ((Confirming, "_answered", _by_whomever),), DELUDED),
+    "confirmed-by-anybody": Ablation("S3", ((Confirming, "_answered", _by_any_owner),), DELUDED),
     "members-answered-from-memory": Ablation(
         "G2", ((Confirming, "confirm", _from_memory),), CHANGES
     ),
     "members-confirmed-by-anybody": Ablation(
-        "G2", ((Confirming, "_answered", _by_whomever),), CHANGES
+        "G2", ((Confirming, "_answered", _by_any_owner),), CHANGES
     ),
     "kafka-answered-from-memory": Ablation("KG1", ((Confirming, "confirm", _from_memory),), KAFKA),
     "kafka-changed-under-any-reign": Ablation("KG2", ((Updates, "change", _for_any_term),), KAFKA),

@@ -1,4 +1,4 @@
-"""Where sessions are run: nodes, their documents, and the actors that ask them."""
+"""Test bench of sessions: nodes, their documents, and the actors that use them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ BUILT_IN = Registry()
 ENDED = Answer(410, "lease-ended")
 UNDECIDED = Answer(504, "undecided", unknown=True)
 WAITS_S = 0.25
-"""Between two looks at who waits."""
+"""Interval of the checks of waiting calls."""
 
 
 def service_of(link: str) -> Service:
@@ -47,7 +47,7 @@ def service_of(link: str) -> Service:
 
 
 class Bench:
-    """What is the same whatever holds the documents."""
+    """Parts that are the same for any store of the documents."""
 
     nodes: Any
     """A `Hosts` or a `Cluster`."""
@@ -60,14 +60,14 @@ class Bench:
         self.links: Links
         self.actors: list[Actor] = []
         self._attached: dict[tuple[str, int], Remembered] = {}
-        """(node, life) -> what it knows of the lists of leases."""
+        """(node, life) -> its memory of the lists of leases."""
         self._overdue: dict[WaitingCall, float] = {}
-        """Who waits for what is there already -> since when."""
+        """Call that waits although its answer is known -> since when."""
 
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         raise NotImplementedError
 
     def _counted(self, told: Callable[[Answer], None]) -> Callable[[Answer], None]:
@@ -87,7 +87,7 @@ class Bench:
         self.world.after(WAITS_S, self._look_at_waits)
 
     def _look_at_waits(self) -> None:
-        """SI9: see that nobody is held who should have been told long since."""
+        """SI9: no call waits long after its answer is known."""
         limit_s = 2 * self.shape.ask_timeout_s + 1.0
         overdue = set()
         for keeper in self.keepers.values():
@@ -108,10 +108,10 @@ class Bench:
         self.keepers[process.name] = keeper
         process.companion = keeper
 
-    # What actors ask
+    # Requests of actors
 
     def is_up(self, node: str) -> bool:
-        """Say whether a node's process is there."""
+        """Say whether a node's process runs."""
         return bool(self.keepers[node].node.up)
 
     def life_of(self, node: str) -> int:
@@ -119,7 +119,7 @@ class Bench:
         return self.keepers[node].node.life
 
     def serve(self, node: str, request: Request, answered: Callable[[Any], None]) -> None:
-        """Do what an actor asks, once the node does anything; see `docstore/http`."""
+        """Execute an actor's request, once the node is not paused; see `docstore/http`."""
         keeper = self.keepers[node]
         if keeper.node.paused:
             life = keeper.node.life
@@ -142,7 +142,7 @@ class Bench:
             self.serve(node, request, answered)
 
     def _attach(self, node: str, request: Attached, answered: Callable[[Any], None]) -> None:
-        """The lease first; then what ends with it, all before one deadline. Or one beside it."""
+        """Update the lease, then the attached document, before one deadline; or both at once."""
         life, since = self.life_of(node), self.world.now
         lease, link = request.lease, request.operation.link
         if partition_key(lease) == partition_key(link):
@@ -198,7 +198,7 @@ class Bench:
         campaign()
 
     def _remembering(self) -> Remembered:
-        """Return what remembers for as long as `passes_s` of the shapes allow."""
+        """Return a memory of lists that lasts for as long as `passes_s` of the shapes allow."""
         return Remembered(lambda: self.world.now, remembered_s=3.0, late_s_max=5.0)
 
     def _campaign_beside(
@@ -208,7 +208,7 @@ class Bench:
         attached: Remembered,
         answered: Callable[[Any], None],
     ) -> None:
-        """Both at once; see `docstore/http/campaigns.py`."""
+        """Update the lease and the queue at once; see `docstore/http/campaigns.py`."""
         life, since = self.life_of(node), self.world.now
         lease, link = request.lease, request.operation.link
         answers: dict[str, Answer] = {}
@@ -220,16 +220,16 @@ class Bench:
 
         def decide(found: Answer, answer: Answer) -> None:
             self.watch.checked["beside"] += 1
-            may_stand = answer.is_success or answer.unknown
+            may_be_queued = answer.is_success or answer.unknown
             if found.is_success:
                 attached.note(lease, link, since)
                 answered(answer)
                 return
             attached.forget(lease, link)
-            if may_stand and has_ended(found):
+            if may_be_queued and has_ended(found):
                 gone = gone_request(link, lease)
                 self.ask(node, gone, request.timeout_s, lambda _: answered(ENDED))
-            elif may_stand and found.status >= 500:
+            elif may_be_queued and found.status >= 500:
                 answered(UNDECIDED)
             else:
                 answered(ENDED if found.status in (404, 409, 410) else found)
@@ -238,7 +238,7 @@ class Bench:
         self.ask(node, request.operation, request.timeout_s, partial(told, "queue"))
 
     def write_late(self, operation: Operation, late_s: float) -> None:
-        """Let a write be on its way for a while, whatever becomes of who sent it."""
+        """Delay a write, which arrives even if its sender is gone."""
         self.world.after(late_s, self._write_late, operation)
 
     def _write_late(self, operation: Operation) -> None:
@@ -276,7 +276,7 @@ class _Batch:
 
 
 class RegisterBench(Bench):
-    """Sessions on a register: quick, and with all that documents may answer."""
+    """Sessions on a register: fast, and with every answer that documents may give."""
 
     def __init__(self, seed: int, shape: Shape) -> None:
         super().__init__(seed, shape)
@@ -293,13 +293,13 @@ class RegisterBench(Bench):
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         self.register.ask(node, operation, timeout_s, self._counted(told))
 
     def confirm(
         self, node: str, links: Sequence[str], timeout_s: float, told: Callable[[Owners], None]
     ) -> None:
-        """Ask for one document of each slot: what is said of its owner is confirmed as well."""
+        """Read one document of each slot: the answer confirms its owner as well."""
         owners: dict[str, tuple[str, int]] = {}
         left = set(links)
 
@@ -322,11 +322,11 @@ class RegisterBench(Bench):
         return RegisterView(node, self.hosts, self.register)
 
     def owner_of(self, link: str) -> str:
-        """Return who owns the slot of a document."""
+        """Return the owner of a document's slot."""
         return self.register.owners[self.register.slot_of(link)]
 
     def drain(self, name: str) -> None:
-        """Let a node's slots go to others."""
+        """Let a node's slots move to others."""
         self.hosts.processes[name].is_draining = True
 
     def move(self, link: str, *, deluded_s: float) -> None:
@@ -334,22 +334,22 @@ class RegisterBench(Bench):
         self.register.move(self.register.slot_of(link), deluded_s)
 
     def heal(self) -> None:
-        """Answer every operation, and at once."""
+        """Answer every operation from now on, at once."""
         self.register.trouble = 0.0
         self.register.deluded.clear()
 
 
 class SessionRegister(Register):
-    """A register whose owner notices what is decided before anybody is answered, as a real one.
+    """A register whose owner notices a decision before any client is answered, as a real one does.
 
-    Sessions rest on that: one read answers for all documents of a slot (`confirming.py`).
+    Sessions rely on that: one read answers for all documents of a slot (`confirming.py`).
     """
 
     def __init__(self, hosts: Hosts, slots: int) -> None:
         paths = ("/core/leases", "/core/elections", "/core/locks", "/core/roles", "/core/groups")
         super().__init__(hosts, slots, service_of, *paths)
         self.deluded: dict[str, float] = {}
-        """Node -> until when it hears nothing of who owns what."""
+        """Node -> until when it learns nothing of the owners."""
 
     def move(self, slot: int, deluded_s: float) -> None:
         """Let another node take a slot over, from one that may be well."""
@@ -358,9 +358,9 @@ class SessionRegister(Register):
         self._hand(slot, [name for name in self.able() if name != before])
 
     def _noticed(self, name: str, life: int, row: Row) -> None:
-        """A term begins with all that was decided before it, in order (`decide.py`).
+        """Let a node notice a row; an owner gets the newest version instead of a late older one.
 
-        So who owns a slot does not take an older version, of which it hears late, for the newest.
+        A term begins with all that was decided before it, in order (`decide.py`).
         """
         newest = self.newest(row.link)
         assert newest is not None

@@ -1,4 +1,4 @@
-"""The sessions of one simulated node: `Sessions` with nothing but its memory."""
+"""The sessions of one simulated node: `Sessions`, which has no disk."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -32,7 +32,7 @@ from tests.sim.process import TICK_S
 
 
 class Owned(Documents, Protocol):
-    """The group's documents, and the word of a majority on who owns them."""
+    """The group's documents, and their owners as a majority confirms them."""
 
     def confirm(
         self, node: str, links: Sequence[str], timeout_s: float, told: Callable[[Owners], None]
@@ -40,7 +40,7 @@ class Owned(Documents, Protocol):
 
 
 class Keeper:
-    """One node's sessions: with each life a machine that knows nothing."""
+    """One node's sessions: each life has a new machine without memory."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Keeper:
         self._world.after(self._world.rng.random() * TICK_S, self._tick, self.node.life)
 
     def crash(self) -> None:
-        """End this life, and all that it knew."""
+        """Keep nothing: the next life has a new machine."""
 
     def resume(self) -> None:
-        """Go on; whether timers or what has waited comes first is nobody's choice."""
+        """Resume; the timers or the queued events come first, at random."""
         stash, self._stash = self._stash, []
         if self._world.rng.random() < 0.5:
             self.feed(Tick())
@@ -96,10 +96,10 @@ class Keeper:
     # What reaches the machine
 
     def linked(self, peer: str) -> None:
-        """A connection stands."""
+        """Ignore that a connection is made."""
 
     def unlinked(self, peer: str) -> None:
-        """A connection broke."""
+        """Feed that a connection is lost."""
         self.feed(LinkLost(peer))
 
     def received(self, sender: str, message: Calling) -> None:
@@ -108,9 +108,9 @@ class Keeper:
         self.feed(Received(sender, type(message)(*fields)))
 
     def noticed(self, row: Row) -> None:
-        """A document's version is decided here. A real node tells its machine if it has use for it.
+        """Feed a decided version of a document, whether or not the machine has use for it.
 
-        Here it is told in any case, and nothing may come of what a real one would not be told.
+        A real node feeds only what its machine has use for: the rest must have no effect.
         """
         if self.sessions.takes(row.link):
             is_of_use = self.node.paused or self.sessions.has_use_for(row)
@@ -147,10 +147,10 @@ class Keeper:
             self._world.after(self._world.rng.random() * 0.0003, self._end_turn, self.node.life)
 
     def overdue(self) -> set[WaitingCall]:
-        """Return who waits here for what is known here to be so. Changes nothing.
+        """Return the calls that wait although their answer is known here. Changes nothing.
 
-        Members of groups are not among them: a part may change without the document, and they
-        come by themselves with every pulse.
+        Calls of group members are not among them: a part may change without the document, and
+        members ask again with every pulse.
         """
         view, tables = self.sessions.core.view, self.sessions.owned._tables
         found = set()
@@ -202,7 +202,7 @@ class Keeper:
             self.feed(Tick())
         self._world.after(TICK_S, self._tick, life)
 
-    # Answers, none of which comes while the machine's list is performed
+    # Answers, none of which arrives while effects are performed
 
     def _survey(self, life: int, token: int) -> None:
         if life == self.node.life:

@@ -1,13 +1,13 @@
-"""Every order of everything in a group, within bounds: python -m tests.sim.sessions_explorer.
+"""Search of all orders of events in a group, within bounds: python -m tests.sim.sessions_explorer.
 
-Two members, one partition, two nodes that keep the group one after the other. What can happen next
-(time passes, the other node takes over, the first one hears of it, an update of the group is
-decided, lost, or decided without an answer, a member stops or goes on or leaves) is tried in every
-order; any one message between a member and a node may be late, and each of all may be it. After
-each step at most one of the two believes that it leads.
+Two members, one partition, two nodes that coordinate the group one after the other. The events
+(time passes, the other node takes over, the first one learns of it, an update of the group is
+decided, lost, or decided without an answer, a member stops, continues or leaves) are tried in every
+order; one message between a member and a node may be late, whichever it is. After each step at
+most one of the two members believes that it leads.
 
-The machines are those of a release. Time goes in steps of a heartbeat: S is three of them, T is
-two, so that an error of one step is met. See `explorer.py` for how ways are followed.
+The machines are the product's. Time advances in steps of a heartbeat: S is three of them, T is
+two, so that an error of one step is found. See `explorer.py` for how paths are explored.
 """
 
 import argparse
@@ -49,19 +49,19 @@ CONFIG = SessionsConfig(pause_s=100.0, ask_timeout_s=100.0, resend_s=(100.0, 100
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of what may happen on one way."""
+    """Bounds on the events of one path."""
 
     beats: int = 6
     successions: int = 1
     unknown: int = 1
-    """Updates whose fate is not told."""
+    """Updates of unknown fate."""
     stops: int = 1
     leaves: int = 0
     late: int = 1
 
 
 class Sight:
-    """A node's view of the group: who owns its document, as the node believes."""
+    """A node's view of the group: the owner of its document, as the node believes."""
 
     lacks_quorum = False
     is_draining = False
@@ -106,7 +106,7 @@ class Sight:
 
 
 class World:
-    """Two nodes, two members and a document at one point of one way."""
+    """Two nodes, two members and a document at one point of one path."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -123,7 +123,7 @@ class World:
         """(member, number, stamp, request or reply, whether it is a reply)."""
         self.late: list[tuple[Any, ...]] = []
         self.updates: list[tuple[str, int, Operation]] = []
-        """(node, token, operation): asked, and not carried out yet."""
+        """(node, token, operation): requested, and not executed yet."""
         self.stopped: set[str] = set()
         self.left: set[str] = set()
         self.beats = self.successions = self.unknown = self.stops = self.leaves = self.delays = 0
@@ -178,12 +178,12 @@ class World:
                 )
 
     def _update(self, fate: str, index: int) -> None:
-        """Carry out an update of a node, or not, and tell it, or not."""
+        """Apply an update of a node, or not, and answer with the result, or not."""
         name, token, operation = self.updates.pop(index)
         answer = Answer(504, "undecided", unknown=True)
         if fate != "lost":
-            carried_out = self._apply(operation)
-            answer = carried_out if fate == "decided" else answer
+            applied = self._apply(operation)
+            answer = applied if fate == "decided" else answer
         if fate != "decided":
             self.unknown += 1
         self._feed(name, OperationAnswered(token, answer))
@@ -270,7 +270,7 @@ class World:
                 yield ("finishes", name)
 
     def do(self, choice: Choice) -> None:
-        """Let it happen."""
+        """Apply a choice."""
         kind, what = choice
         match kind:
             case "arrives":
@@ -319,7 +319,7 @@ class World:
                 self._tell(name, MemberTick())
 
     def fingerprint(self) -> bytes:
-        """Return what tells two states apart."""
+        """Return a digest of the state."""
         counts = (self.beats, self.successions, self.unknown, self.stops, self.leaves, self.delays)
         parts: list[Any] = [counts, self.row, self.flying, self.late, self.updates]
         parts += [sorted(self.stopped), sorted(self.left), sorted(self._asking.values())]
@@ -358,7 +358,7 @@ def _member(member: GroupMember) -> list[Any]:
 
 
 def main() -> int:
-    """Explore from the command line; print what was met."""
+    """Explore from the command line; print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.sessions_explorer")
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=600.0)

@@ -1,7 +1,7 @@
-"""What must hold of leases, turns and fences, at every instant and in every decided row.
+"""Invariants of leases, turns and fences, at every instant and in every decided row.
 
-A belief begins at a step of an actor and nowhere else, and ends by a clock. So whether two believe
-in the same thing at one instant of true time is exact when it is looked at after each such step.
+A belief begins only at a step of an actor, and ends by a clock. So a check after each such step
+finds any two actors that believe in the same thing at one instant of true time.
 """
 
 from collections import Counter
@@ -26,20 +26,20 @@ Present = tuple[str, str]
 
 
 class SessionInvariants:
-    """Watches actors, and the decided rows of all documents."""
+    """Checks actors, and the decided rows of all documents."""
 
     def __init__(self, world: World) -> None:
         self.checked: Counter[str] = Counter()
         self.versions: dict[str, list[Row]] = {}
         """Link -> its decided versions, in order."""
         self.ended: dict[str, float] = {}
-        """Lease -> when it was decided that it is over."""
+        """Lease -> when its end was decided."""
         self.of_groups = GroupInvariants(world, self.checked)
         self._world = world
         self._claimants: dict[str, list[Actor]] = {}
-        """What is one's own -> who has ever believed that."""
+        """Exclusive thing -> the actors that ever believed to hold it."""
         self._proven: dict[str, float] = {}
-        """Lease -> until when it must not end: what its holder was told, by the slowest clock."""
+        """Lease -> until when it must not end, by the confirmations to its holder."""
         self._given_up: set[str] = set()
         self._expiring: set[str] = set()
         self._resigning: set[tuple[str, str, str]] = set()
@@ -60,7 +60,7 @@ class SessionInvariants:
     # Beliefs
 
     def after_actor(self, actor: Actor) -> None:
-        """SI1: nobody believes that it has to itself what another believes to have as well."""
+        """SI1: no two actors believe at the same instant that they hold an exclusive thing."""
         for thing in actor.beliefs():
             claimants = self._claimants.setdefault(thing, [])
             if actor not in claimants:
@@ -71,44 +71,44 @@ class SessionInvariants:
                     raise Violation(f"SI1: {actor.name} and {other.name} both have {thing}")
 
     def confirmed(self, lease: str, ttl_s: float, sent: Sent) -> None:
-        """SI5: no lease ends before a whole TTL after what its holder was told of last."""
+        """SI5: no lease ends within one TTL after its last confirmed request."""
         until = sent.at + ttl_s / (1.0 + RATE_ERROR)
         self._proven[lease] = max(until, self._proven.get(lease, 0.0))
         self._check_end(lease)
 
     def told_gone(self, lease: str) -> None:
-        """SI5: who is told that its lease is over is told the truth."""
+        """SI5: a lease that an answer calls ended has ended, or is about to by an operator."""
         self.checked["told_gone"] += 1
         if lease not in self.ended and lease not in self._expiring:
-            raise Violation(f"SI5: {lease} is said to be over, and lives")
+            raise Violation(f"SI5: {lease} was answered as ended, and lives")
 
     def given_up(self, lease: str) -> None:
-        """A holder believes no more, and says so: its lease may end at any time."""
+        """Note that a holder releases its lease: it may end at any time."""
         self._given_up.add(lease)
 
     def expires(self, lease: str) -> None:
-        """An operator stops the renewal of a lease; the holder learns that it has ended."""
+        """Note that an operator stops the renewal of a lease; its holder learns that it ended."""
         self._expiring.add(lease)
 
-    def seen(self, who: str, row: Row) -> None:
-        """SI4: what is seen is decided, and nobody sees an older version after a newer one.
+    def seen(self, reader: str, row: Row) -> None:
+        """SI4: a version that is seen is decided, and no reader sees an older one after it.
 
-        who: somebody who asks for the next thing once the one before is answered.
+        reader: a client that sends a request once the one before is answered.
         """
         self.checked["SI4"] += 1
         if row not in self.versions.get(row.link, []):
-            raise Violation(f"SI4: {who} has seen {row}, which is not decided")
-        newest = self._seen.get((who, row.link), -1)
+            raise Violation(f"SI4: {reader} has seen {row}, which is not decided")
+        newest = self._seen.get((reader, row.link), -1)
         if row.version < newest:
-            raise Violation(f"SI4: {who} has seen version {row.version} after {newest}: {row}")
-        self._seen[who, row.link] = row.version
+            raise Violation(f"SI4: {reader} has seen version {row.version} after {newest}: {row}")
+        self._seen[reader, row.link] = row.version
 
     def resigns(self, link: str, name: str, lease: str) -> None:
-        """A candidate gives its turn up; whether that is decided, and when, is open."""
+        """Note that a candidate gives its turn up; whether that is decided, and when, is open."""
         self._resigning.add((link, name, lease))
 
     def may_transfer(self, link: str, to: str) -> None:
-        """A holder gives its turn to one that waits; whether that is decided is open."""
+        """Note that a holder gives its turn to a waiter; whether that is decided is open."""
         self._transfers.add((link, to))
 
     # Decided rows
@@ -142,11 +142,11 @@ class SessionInvariants:
             raise Violation(f"SI5: {lease} ended {early_s:.3f} s before it may")
 
     def _turns_decided(self, row: Row, before: Row | None) -> None:
-        """SI8 and SI2: a queue loses nobody, keeps its order, and its tokens are versions."""
+        """SI8 and SI2: a queue loses no candidate, keeps its order, and its tokens are versions."""
         was = Turns() if before is None or before.deleted else turns_of(json.load(before.state))
         if row.deleted:
             if _present(was):
-                raise Violation(f"SI8: {row.link} is deleted while somebody is there")
+                raise Violation(f"SI8: {row.link} is deleted although it has {_present(was)}")
             return
         now = turns_of(json.load(row.state))
         self.checked["SI8"] += 1
@@ -193,7 +193,7 @@ class SessionInvariants:
             raise Violation(f"SI2: the token of {row.link} changes from {was} to {now}")
 
     def _guarded_decided(self, row: Row, before: Row | None) -> None:
-        """F1: tokens never fall, of no scope, over tombstones neither."""
+        """F1: the token of a scope never falls, not even over tombstones."""
         now = dict(fences_of(row))
         for scope, token in fences_of(before):
             self.checked["F1"] += 1
@@ -201,19 +201,19 @@ class SessionInvariants:
                 raise Violation(f"F1: {row.link} {scope} goes from {token} to {now.get(scope)}")
 
     def _attached_decided(self, row: Row, before: Row | None) -> None:
-        """SI7: nothing goes but what names a lease that has ended."""
+        """SI7: only documents that name an ended lease are removed."""
         named = None if before is None else json.load(before.state).get(LEASE)
         is_removed = row.deleted or LEASE not in json.load(row.state)
         if is_removed:
             self.checked["SI7"] += 1
             self.checked["swept_late"] += self._world.now - self.ended.get(named, 0.0) > 0.9
             if named not in self.ended:
-                raise Violation(f"SI7: {row.link} is removed, whose lease {named} lives")
+                raise Violation(f"SI7: {row.link} is removed, and its lease {named} lives")
 
-    # In the end
+    # At the end
 
     def unswept(self, patience_s: float) -> list[str]:
-        """SI7: what still names a lease that ended so long ago."""
+        """SI7: return the documents that name a lease which ended this long ago."""
         now = self._world.now
         return [
             f"{link} still names {each}, which ended at {self.ended[each]:.3f}"
@@ -231,12 +231,12 @@ class SessionInvariants:
         return [link] if link.startswith(f"{LEASES}/") else []
 
     def turns(self, link: str) -> Turns:
-        """Return how an election or a lock stands."""
+        """Return the holder and the queue of an election or a lock."""
         rows = self.versions.get(link)
         return Turns() if not rows or rows[-1].deleted else turns_of(json.load(rows[-1].state))
 
     def lease(self, link: str) -> LeaseState | None:
-        """Return a lease as it is decided, None if there is none."""
+        """Return the decided state of a lease, None if there is none."""
         rows = self.versions.get(link)
         return None if not rows or rows[-1].deleted else read_lease(rows[-1].state)
 
@@ -250,5 +250,5 @@ def _is_group(link: str) -> bool:
 
 
 def _present(turns: Turns) -> list[Present]:
-    everybody = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
-    return [(each.name, each.lease) for each in everybody]
+    present = turns.queue if turns.holder is None else (turns.holder, *turns.queue)
+    return [(each.name, each.lease) for each in present]

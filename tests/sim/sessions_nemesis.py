@@ -1,4 +1,4 @@
-"""What goes wrong with sessions beside all else: owners that move, and actors that are struck."""
+"""Faults of sessions beside those of nodes: owners that move, and actors that are struck."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from tests.sim.sessions_shapes import Shape
 
 
 class Ground(Protocol):
-    """What is struck."""
+    """Target of the faults."""
 
     world: World
     shape: Shape
@@ -27,7 +27,7 @@ class Ground(Protocol):
 
 
 class SessionNemesis(Nemesis):
-    """Strikes nodes as for documents, and what only sessions have."""
+    """Strikes nodes as for documents, and owners and actors of sessions."""
 
     def __init__(self, ground: Ground, links: Sequence[str]) -> None:
         """links: documents whose owners it aims at."""
@@ -44,14 +44,14 @@ class SessionNemesis(Nemesis):
             self._cluster.start(name)
 
     def _drain(self, name: str) -> None:
-        """Have a node give all away, then stop it, and start it again."""
+        """Drain a node, then stop it, and start it again."""
         process = self._cluster.processes[name]
         if process.up and not process.paused:
             self._ground.drain(name)
             self._world.after(self._duration(), self._stop, name, process.life)
 
     def _clock(self, name: str) -> None:
-        """Let a node's wall clock be wrong for a while: of no meaning to anything here."""
+        """Let a node's wall clock be wrong for a while: sessions must not depend on it."""
         ahead_us = self._world.rng.choice((-3_600_000_000, 3_600_000_000))
         self._cluster.processes[name].clock_ahead_us = ahead_us
         self._world.after(self._duration(), self._right_clock, name)
@@ -147,17 +147,17 @@ class SessionNemesis(Nemesis):
         self._world.after(self._span(), cuts.difference_update, pairs)
 
     def _die_actor(self, actor: Actor) -> None:
-        """Kill a process, and start it again, knowing nothing."""
+        """Kill a process, and start it again without memory."""
         if actor.up:
             actor.crash()
             self._world.after(self._span(), actor.start)
 
     def _ghost_actor(self, actor: Actor) -> None:
-        """Let some requests come a second time, much later, perhaps to another owner."""
+        """Let some requests arrive a second time, much later, perhaps at another owner."""
         self._ground.links.ghosts = self._ground.shape.ghosts
 
     def heal(self) -> None:
-        """Mend everything, for good."""
+        """End all faults."""
         self._until = self._world.now
         self._cluster.network.cuts.clear()
         self.calm_down()
@@ -177,7 +177,7 @@ class SessionNemesis(Nemesis):
             if actor.paused:
                 actor.resume()
             actor.start()
-        # A draining coordinator was ended just now, as in a crash; then nothing else is.
+        # A draining coordinator was killed just now, as in a crash: that was the last fault.
         self._ground.watch.of_groups.calm(gap_s(self._ground.shape.ttl_ms / 1000))
 
     def _is_draining(self, name: str) -> bool:

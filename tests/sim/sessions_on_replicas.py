@@ -1,4 +1,4 @@
-"""Where sessions are run beside real replicas: slower, and nothing of them is taken for granted."""
+"""Test bench of sessions beside real replicas: slower, and without a model of documents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ class ReplicaBench(Bench):
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         deadline = self.world.now + timeout_s
         self.keepers[node].node.request(
             lambda request: Requested(request, operation, deadline), self._counted(told)
@@ -85,18 +85,18 @@ class ReplicaBench(Bench):
         return ReplicaView(self._process(node).replica)
 
     def owner_of(self, link: str) -> str:
-        """Return who owns the slot of a document, as it thinks itself; any node if nobody does."""
+        """Return a node that believes to own a document's slot; any node if none does."""
         for name, process in self.cluster.processes.items():
             if process.up and ReplicaView(process.replica).owns(link):
                 return name
         return str(self.nodes.names[0])
 
     def drain(self, name: str) -> None:
-        """Let a node's slots go to others."""
+        """Let a node's slots move to others."""
         self._process(name).feed(DrainAsked())
 
     def move(self, link: str, *, deluded_s: float) -> None:
-        """Have the owner of a document give all away: nothing else moves a slot."""
+        """Pause the owner of a document, so that another node may take over."""
         owner = self._process(self.owner_of(link))
         if owner.up and not owner.paused:
             owner.pause()
@@ -107,11 +107,11 @@ class ReplicaBench(Bench):
             process.resume()
 
     def heal(self) -> None:
-        """Nothing but what the nemesis mends is wrong here."""
+        """Do nothing: the nemesis ends all faults."""
 
 
 class _Decided(Invariants):
-    """The invariants of documents, which also tell those of sessions what is decided."""
+    """Invariants of documents that also pass decided rows to those of sessions."""
 
     clocks_err_in_few = False
 

@@ -1,4 +1,4 @@
-"""What runs of sessions aim at, chosen by the seed so that all of it occurs."""
+"""Shapes of runs of sessions, chosen by the seed so that all of them occur."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ class Shape:
     slots: int = 2
     lessees: int = 2
     candidates: int = 3
-    """Of each election, and of each lock."""
+    """Number at each election, and at each lock."""
     turns: tuple[str, ...] = ("/core/elections/e",)
     members: int = 3
-    """Of each group."""
+    """Number in each group."""
     groups: tuple[str, ...] = ()
     kafka: int = 0
     """Kafka clients in a group of their own."""
@@ -45,7 +45,7 @@ class Shape:
     """Greatest time after which most members leave."""
     meddlers: int = 1
     operators: int = 0
-    """Number of operators, who transfer elections from a leader to another candidate."""
+    """Number of operators that transfer elections from a leader to another candidate."""
     attached: int = 4
     """Number of documents that holders attach to their leases, at random."""
     guarded: int = 2
@@ -63,9 +63,9 @@ class Shape:
     trouble: float = 1.0
     loss: float = 0.02
     straggle: float = 0.02
-    """Share of what actors and nodes say to each other that is up to a second late."""
+    """Share of the messages between actors and nodes that are up to a second late."""
     ghosts: float = 0.1
-    """Share of requests that come a second time, much later."""
+    """Share of requests that arrive a second time, much later."""
     faults_s: float = FAULTS_S
     is_near: bool = False
     """Whether the leases of candidates lie in the slots of what they want."""

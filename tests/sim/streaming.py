@@ -20,7 +20,7 @@ UNCLEAN = ": an unclean election may have lost records"
 
 
 def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
-    """Return the outcome of a seed under a shape; the same for the same, always."""
+    """Run a seed under a shape; equal arguments give equal outcomes."""
     outcome, told = Outcome(seed), Told()
     bench = RegisterBench(seed, shape) if register else ReplicaBench(seed, shape)
     world = bench.world
@@ -47,7 +47,7 @@ def run(seed: int, shape: Shape, *, register: bool = True) -> Outcome:
     outcome.counters.update(bench.invariants.checked)
     for streamer in bench.streamers.values():
         if not streamer.boot:
-            continue  # A spare that nobody wanted.
+            continue  # A spare that never joined.
         outcome.counters.update(streamer.counters + streamer.partitions.core.counters)
         outcome.problems += [alarm for alarm in streamer.alarms if not _is_meant(alarm, nemesis)]
     return outcome
@@ -80,19 +80,19 @@ def _begin_clients(bench: Bench, told: Told) -> None:
 
 
 def _is_meant(alarm: str, nemesis: StreamNemesis) -> bool:
-    """Say whether a node is to raise an alarm at what was done to it."""
+    """Say whether a fault of this run must raise this alarm."""
     return bool(nemesis.rotten and alarm.endswith(CHECKSUM)) or UNCLEAN in alarm
 
 
 def lost(bench: Bench, told: Told) -> list[str]:
-    """Return what was acknowledged, and is not there."""
+    """Return the acknowledged records that are missing."""
     problems = []
     books = bench.invariants.books
     for name, uid in told.committed:
         if uid not in books[name].places and uid not in books[name].lost_values:
             problems.append(f"RI17: {uid} was committed in {name}, and is lost")
     for name, uid, epoch in told.stored:
-        # RI14: what only the leader had is lost with it, but with nothing less.
+        # RI14: a record that only the leader had is lost only with this leader.
         there = {bench.name_of(link) for link in bench.links if not _is_abandoned(bench, link)}
         lacks = name in there and uid not in books[name].places
         if lacks and max(books[name].leaders) <= epoch:
@@ -111,7 +111,7 @@ def stuck(bench: Bench, told: Told, nemesis: StreamNemesis) -> list[str]:
     for link in links:
         document = bench.document(link)
         if document is None:
-            found.append(f"{link} is not there")
+            found.append(f"{link} is missing")
             continue
         said = document.pack().decode()
         live = {node for node, _ in document.lrs}
@@ -127,9 +127,9 @@ def stuck(bench: Bench, told: Told, nemesis: StreamNemesis) -> list[str]:
 
 
 def _is_abandoned(bench: Bench, link: str) -> bool:
-    """Say whether nobody is left in the group who has all that was committed.
+    """Say whether no node of the group has all committed records any more.
 
-    A node that is dead keeps no change of the group waiting, and its disk goes with it.
+    A change of the group does not wait for a dead node, whose disk leaves with it.
     """
     document = bench.document(link)
     if document is None or document.resolution is not Resolution.OFFLINE:
@@ -189,7 +189,7 @@ def _unlike(
 
 
 def _held(bench: Bench, node: str, name: str, start: int) -> list[bytes] | None:
-    """Return the batches on a disk; None when one is damaged and nobody has read it yet."""
+    """Return the batches on a disk; None if one of them is damaged."""
     found = bench.streamers[node].disk.answer(Batches(name, start, WHOLE, WHOLE))
     if not isinstance(found, list):
         return None

@@ -1,11 +1,11 @@
-"""Rules of streams taken away one at a time, from outside: the runs must notice each.
+"""Removal of one rule of streams at a time, from outside: the runs must notice each.
 
 A round of witnesses is no promise: without it a healthy leader is replaced more often, and that is
-counted (`MORE`). Three rules take a coincidence that runs do not meet, and have a test of a few
+counted (`MORE`). Three rules need a coincidence that runs do not meet, and have a test of a few
 machines that fails without them: a replica joins the set without the log start only if the message
-about it is lost at that very moment; an update of unknown fate that is taken for refused leaves a
-member uncounted only for as long as nobody tells its leader of it; and who is chosen of those that
-may lead decides only which records are lost that were not committed (`lost uncommitted` counts).
+about it is lost at that very moment; an update of unknown fate that is treated as rejected leaves a
+member uncounted only until its leader learns of it; and the choice of a leader among those that may
+lead decides only which uncommitted records are lost (`lost uncommitted` counts).
 """
 
 from collections.abc import Callable
@@ -96,7 +96,7 @@ _adopt, _step, _told = FollowedPartitions.adopt, Partitions.step, Updates._told
 
 
 def _tell_early(self: Disk) -> None:
-    """Say what waits for the disk as soon as it is on its way there."""
+    """Send the messages that wait for a write as soon as it is on its way to the disk."""
     _flush(self)
     for batch in list(self.unfinished):
         then, batch.then = batch.then, []
@@ -105,7 +105,7 @@ def _tell_early(self: Disk) -> None:
 
 
 def _count_early(self: Disk) -> None:
-    """Take what is on its way to the disk for durable."""
+    """Treat writes on their way to the disk as durable."""
     _flush(self)
     for batch in list(self.unfinished):
         self._release(batch)
@@ -136,7 +136,7 @@ def _without_new(self: Leading) -> set[Copy]:
     return set(self.recorded)
 
 
-def _all_who_answer(self: Elections, known: Any) -> dict[str, Copy]:
+def _all_that_answer(self: Elections, known: Any) -> dict[str, Copy]:
     return {node: (node, each.copy) for node, each in sorted(known.answers.items()) if each.full}
 
 
@@ -145,14 +145,14 @@ def _elr_kept(lrs: Any, elr: Any, after: Any, least: int) -> Any:
 
 
 def _advance_alone(self: HighWatermarks, leading: Leading) -> None:
-    """Commit with however few."""
+    """Commit with one replica alone."""
     least, leading.least = leading.least, 1
     _advance(self, leading)
     leading.least = least
 
 
 def _elect_at_once(self: Elections, known: Any, why: str) -> None:
-    """Use the next epoch before any document says so."""
+    """Use the next epoch before the document has it."""
     if known.is_updating:
         return
     known.found = replace_found(known.found)
@@ -175,7 +175,7 @@ def _same_copy(self: Core) -> str:
 
 
 def _go_on_leading(self: Roles, log: PartitionLog, epoch: int, why: str) -> None:
-    """Lead on under the ballot of the life before."""
+    """Continue to lead under the ballot of the previous life."""
     if why != "restarted" or log.replica_set is None or log.promised != (epoch, self._core.me):
         _resign(self, log, epoch, why)
         return
@@ -184,7 +184,7 @@ def _go_on_leading(self: Roles, log: PartitionLog, epoch: int, why: str) -> None
 
 
 def _cut_at_start(self: Replicas, recovered: StreamsRecovered) -> None:
-    """Begin with what is known to be committed."""
+    """Cut each log to its high watermark at the start."""
     _recover(self, recovered)
     for log in self._logs.values():
         if log.high < log.end:
@@ -226,7 +226,7 @@ def _up_to_end(self: Fetching, log: PartitionLog, reader: Any) -> int:
 
 
 def _trim_all(self: FollowedPartitions, log: PartitionLog, high: int, start: int) -> None:
-    """Let go of whatever there is, by one's own clock."""
+    """Trim all records at a follower, without its leader."""
     if log.end - log.start > 20:
         log.trim(log.end)
     _learn(self, log, high, start)
@@ -238,7 +238,7 @@ def _ask_again(self: ClientProduces, asked: Any) -> None:
 
 
 def _reset_when_full(self: Partitions, event: Any, now: float) -> Any:
-    """Begin again from what the disk has."""
+    """Cut the logs of a leader to what is durable once its disk is full."""
     if isinstance(event, Room) and not event.has_room:
         for leading in self.leader.leading.values():
             leading.log.cut(leading.log.durable)
@@ -266,7 +266,7 @@ _wait: Callable[..., None] = Purgatory.wait
 _learn: Callable[..., None] = FollowedPartitions._learn
 _named: Callable[[str, str], str] = replica_set.partition_name
 _ANY_MAY_FOLLOW = (replica_set, "may_follow", no_why)
-"""The second line, at the documents' owner, is taken away with the first."""
+"""The second check, at the documents' owner, is removed with the first."""
 
 RULES: dict[str, Ablation] = {
     "told-before-the-promise-is-kept": Ablation("P3", ((Disk, "flush", _tell_early),), SLOW),
@@ -279,7 +279,7 @@ RULES: dict[str, Ablation] = {
         "RC2", ((Leading, "required", property(_without_new)),), SETS
     ),
     "anybody-is-elected": Ablation(
-        "RC5", ((Elections, "_holders", _all_who_answer), _ANY_MAY_FOLLOW), SETS
+        "RC5", ((Elections, "_holders", _all_that_answer), _ANY_MAY_FOLLOW), SETS
     ),
     "eligible-for-ever": Ablation(
         "RC4", ((by_lag, "_with_eligible", _elr_kept), _ANY_MAY_FOLLOW), BASIC

@@ -1,4 +1,4 @@
-"""Where streams are run: nodes, their documents and their partitions, for clients and a nemesis."""
+"""Test bench of streams: nodes, their documents and their partitions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def service_if_any(link: str) -> Service | None:
 
 
 class Bench:
-    """What is the same whatever holds the documents."""
+    """Parts that are the same for any store of the documents."""
 
     nodes: Any
     """A `Hosts` or a `Cluster`."""
@@ -62,7 +62,7 @@ class Bench:
         if not (shape.retention_bytes or shape.deletes):
             self.invariants.retention_s = shape.retention_ms / 1000
         self.links = [partition_link(f"t{number}", 0) for number in range(shape.partitions)]
-        """Each of a topic of its own."""
+        """Partitions, each of a topic of its own."""
         self._incarnations = 0
 
     @property
@@ -88,7 +88,7 @@ class Bench:
         return ""
 
     def incarnations(self, link: str) -> list[str]:
-        """Return the names of all incarnations of a partition that there ever were."""
+        """Return the names of all incarnations of a partition, also of deleted ones."""
         return [name for name in self.invariants.books if link_of(name) == link]
 
     def document(self, link: str) -> ReplicaSet | None:
@@ -107,7 +107,7 @@ class Bench:
         process.companion = streamer
 
     def topic(self, link: str) -> Operation:
-        """Return what makes the topic of a partition."""
+        """Return the operation that creates the topic of a partition."""
         self._incarnations += 1
         found = Topic(
             name=link.split("/")[3],
@@ -128,7 +128,7 @@ class Bench:
 
 
 class RegisterBench(Bench):
-    """Streams on a register: quick, and with all that documents may answer."""
+    """Streams on a register: fast, and with every answer that documents may give."""
 
     def __init__(self, seed: int, shape: Shape) -> None:
         super().__init__(seed, shape)
@@ -150,7 +150,7 @@ class RegisterBench(Bench):
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         self.register.ask(node, operation, timeout_s, told)
 
     def survey(self, node: str) -> Sequence[Row]:
@@ -162,22 +162,22 @@ class RegisterBench(Bench):
         return RegisterView(node, self.hosts, self.register)
 
     def controller_of(self, link: str) -> str:
-        """Return who owns the slot of a document."""
+        """Return the owner of a document's slot."""
         return self.register.owners[self.register.slot_of(link)]
 
     def drain(self, name: str) -> None:
-        """Let a node's slots go to others."""
+        """Let a node's slots move to others."""
         self.hosts.processes[name].is_draining = True
 
     def heal(self) -> None:
-        """Answer every operation, and at once."""
+        """Answer every operation from now on, at once."""
         self.register.trouble = 0.0
 
     def _create(self, link: str) -> None:
         self.register.apply(self.topic(link))
 
     def recreate(self, link: str) -> None:
-        """Delete a topic, and make it again under the same name."""
+        """Delete a topic, and create it again under the same name."""
         gone = self.register.apply(Operation(verb="DELETE", link=topic_link_of(link)))
         if gone.is_success:
             self.invariants.checked["recreated"] += 1
@@ -217,7 +217,7 @@ class ReplicaBench(Bench):
         self._known = known
 
     def _reconfigured(self, configuration: Configuration) -> None:
-        """A node that nothing is wrong with is left out once its data are on others."""
+        """Check that a healthy node is removed only once its data are on others."""
         gone = {*self.members} - {*configuration.names}
         if set(self.shape.kinds) == {"change"} and configuration.id > self.cluster.configuration.id:
             for link in self.links:
@@ -238,7 +238,7 @@ class ReplicaBench(Bench):
     def ask(
         self, node: str, operation: Operation, timeout_s: float, told: Callable[[Answer], None]
     ) -> None:
-        """Carry out an operation of a node on a document."""
+        """Execute an operation of a node on a document."""
         deadline = self.world.now + timeout_s
         self.node(node).request(lambda request: Requested(request, operation, deadline), told)
 
@@ -256,24 +256,24 @@ class ReplicaBench(Bench):
         return ReplicaView(self.node(node).replica)
 
     def controller_of(self, link: str) -> str:
-        """Return who owns the slot of a document, as it thinks itself; any node if nobody does."""
+        """Return a node that believes to own a document's slot; any node if none does."""
         for name, process in self.cluster.processes.items():
             if process.up and ReplicaView(process.replica).owns(link):
                 return name
         return self.names[0]
 
     def drain(self, name: str) -> None:
-        """Let a node's slots go to others."""
+        """Let a node's slots move to others."""
         self.node(name).feed(DrainAsked())
 
     def heal(self) -> None:
-        """Nothing but what the nemesis mends is wrong here."""
+        """Do nothing: the nemesis ends all faults."""
 
     def _create(self, link: str) -> None:
         self._insist(self.topic(link), lambda _: None)
 
     def recreate(self, link: str) -> None:
-        """Delete a topic, and make it again under the same name."""
+        """Delete a topic, and create it again under the same name."""
         operation = Operation(verb="DELETE", link=topic_link_of(link))
         self._insist(operation, lambda answer: self._deleted(link, answer))
 
@@ -283,7 +283,7 @@ class ReplicaBench(Bench):
             self._create(link)
 
     def _insist(self, operation: Operation, then: Callable[[Answer], None]) -> None:
-        """Ask one node after the other until there is an answer that says what is."""
+        """Send an operation to one node after the other until an answer is final."""
         name = self.world.rng.choice(list(self.names))
         asked = [False]
 
@@ -303,7 +303,7 @@ class ReplicaBench(Bench):
 
 
 class _Decided(Invariants):
-    """The invariants of documents, which also tell those of streams what is decided."""
+    """Invariants of documents that also pass decided rows to those of streams."""
 
     def __init__(self, streams: StreamInvariants) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a simulation remembers of a partition beside the machines: all that ever was in any log."""
+"""History of a partition, apart from the machines: all that ever was in any log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Committed:
 
 @dataclass(slots=True)
 class Book:
-    """All that ever was of one partition, by name, so of one incarnation."""
+    """History of one partition, by name, so of one incarnation."""
 
     contents: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(epoch, offset) -> (base, CRC) of its batch, wherever it is."""
@@ -44,27 +44,27 @@ class Book:
     acknowledged: dict[int, str] = field(default_factory=dict)
     """Epoch -> the leader that replicas acknowledged to."""
     promised: dict[Copy, int] = field(default_factory=dict)
-    """Copy -> the greatest epoch that it has told to have promised."""
+    """Copy -> the greatest epoch that its node has sent as promised."""
     ended: set[Copy] = field(default_factory=set)
-    """Copies whose data were lost, or begun anew."""
+    """Copies whose data were lost or replaced."""
     unclean: int = 0
     """Epoch of the newest unclean election."""
     reckoned: int = 0
-    """The newest unclean election of which a leader has come: it is known what was lost."""
+    """Epoch of the newest unclean election whose leader has opened: its losses are known."""
     lost: set[tuple[int, int]] = field(default_factory=set)
-    """(offset, CRC) of what was committed, and may be lost by an unclean election."""
+    """(offset, CRC) of committed records that an unclean election may have lost."""
     lost_values: set[str] = field(default_factory=set)
     deleted: int = 0
-    """Offset below which a client was told that the records are deleted."""
+    """Offset below which an answer has said that the records are deleted."""
     shown: tuple[int, int] = (0, 0)
     """(epoch, high watermark) of the answer with the greatest one."""
 
     def lose(self, first: int, kept: int, held: Mapping[int, int]) -> int:
-        """Forget what was committed and a leader has not, which was elected though it lacks it.
+        """Remove the committed records that the leader of an unclean election lacks.
 
         kept: end of the history that both have from `first` on. held: offset -> CRC of the batch
         that the leader has there: it lacks some below `kept` if it was being filled from a log
-        that was compacted. Returns the least offset of those that are lost.
+        that was compacted. Returns the least offset of the lost ones.
         """
         # A second unclean election may go back to a history whose first records are deleted.
         unknown = first - len(self.committed)
@@ -90,15 +90,15 @@ class Book:
         return uid in self.lost_values and uid not in self.places
 
     def note_lost(self, offset: int, crc: int, uid: str) -> None:
-        """A record was committed in a history that an unclean election has ended."""
+        """Note a record that was committed in a history that an unclean election has ended."""
         self.lost.add((offset, crc))
         self.lost_values.add(uid)
 
     def lost_to(self, epoch: int, held: Mapping[int, int]) -> int:
-        """Return how many records of the leader before this epoch its new leader has not.
+        """Return how many records of the previous leader the leader of this epoch lacks.
 
-        held: offset -> CRC of the batch that the new leader has there. What is missing was not
-        committed, so nothing is broken; but the fewer the better.
+        held: offset -> CRC of the batch that the new leader has there. The missing records were
+        not committed, so no promise is broken; but the fewer the better.
         """
         last = max(held, default=-1)
         before = max((each for each in self.leaders if each < epoch), default=0)

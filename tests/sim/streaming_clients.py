@@ -1,4 +1,4 @@
-"""Clients of streams: producers that retry, consumers that follow, and what they were told."""
+"""Clients of streams: producers that retry, consumers that follow, and their answers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ GRACE_S = 1.0
 
 
 class Bench(Protocol):
-    """Where clients work."""
+    """Test bench, as far as clients use it."""
 
     world: World
     names: Sequence[str]
@@ -44,7 +44,7 @@ class Bench(Protocol):
 
 @dataclass(slots=True)
 class Sent:
-    """Records of one produce, and what became of it."""
+    """Records of one produce, and its state."""
 
     link: str
     uids: list[str]
@@ -57,7 +57,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Told:
-    """What all clients were told."""
+    """Answers that clients got."""
 
     problems: list[str] = field(default_factory=list)
     committed: list[tuple[str, str]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Told:
     """The same, with the epoch, as stored by the leader."""
     counters: Counter[str] = field(default_factory=Counter)
     pending: dict[str, Sent] = field(default_factory=dict)
-    """Producer that numbers its batches -> what it still tries to have appended."""
+    """Producer that numbers its batches -> records that it still tries to append."""
 
 
 class Producer:
@@ -83,7 +83,7 @@ class Producer:
         acks: str,
         until: float,
     ) -> None:
-        """numbered: it is idempotent, and repeats what it has no answer to. acks: or "mixed"."""
+        """numbered: it is idempotent, and retries without an answer. acks: or "mixed"."""
         self.name, self._bench, self._told = name, bench, told
         self._link, self._numbered, self._acks, self._until = link, numbered, acks, until
         self._is_counted = numbered and self.name[-1] in "02468"
@@ -111,7 +111,7 @@ class Producer:
         sent.attempts += 1
         if self._numbered:
             self._told.pending[self.name] = sent
-        # A node that was left behind serves nobody, and in the end nobody asks it.
+        # A node that was removed serves no client; once all is healed, no client asks it.
         is_healed = world.now > self._bench.shape.faults_s
         entry = rng.choice(list(self._bench.members if is_healed else self._bench.names))
         node = self._bench.node(entry)
@@ -162,7 +162,7 @@ class Producer:
             raise Violation(f"RI17: a produce is answered by {outcome}")
 
     def _succeeded(self, sent: Sent, outcome: Produced) -> None:
-        """RI17: what is acknowledged as committed is there, at its offsets."""
+        """RI17: records that are acknowledged as committed are at their offsets."""
         invariants, told = self._bench.invariants, self._told
         sent.done = True
         told.pending.pop(self.name, None)
@@ -214,13 +214,13 @@ class Producer:
             self._world.after(0.01 + self._world.rng.random() * 0.1, self._next)
 
     def _out_of_order(self, sent: Sent, code: str) -> None:
-        """Begin a new epoch, if what was lost may be lost."""
+        """Begin a new epoch, if the missing records may be lost."""
         name = self._bench.name_of(self._link)
         book = self._bench.invariants.books[name]
-        # Whoever has not heard that it is deleted may go on with an earlier incarnation.
+        # A node that has not learned of a deletion may continue with an earlier incarnation.
         alone = len(self._bench.incarnations(self._link)) == 1
         if self._acks == "committed" and alone and not book.unclean:
-            raise Violation(f"RI17: {self.name} is told {code} for {self._epoch, sent.sequence}")
+            raise Violation(f"RI17: {self.name} gets {code} for {self._epoch, sent.sequence}")
         sent.done = True
         self._told.pending.pop(self.name, None)
         self._told.counters["producers begun anew"] += 1
@@ -229,7 +229,7 @@ class Producer:
         self._world.after(0.01, self._next)
 
     def _give_up(self, sent: Sent, attempt: int, node: Any, life: int, asked_at: float) -> None:
-        """The entry node died, or it owes an answer."""
+        """End an attempt without an answer: its node died, or the answer is overdue."""
         if sent.done or sent.attempts != attempt:
             return
         steady = not node.paused and node.resumed_at < asked_at
@@ -249,7 +249,7 @@ class Consumer:
     def __init__(
         self, bench: Bench, told: Told, *, link: str, isolation: str, by_token: bool, until: float
     ) -> None:
-        """by_token: it asks for what it has seen to be committed where it reads next."""
+        """by_token: it requires that the offsets which it has seen are committed."""
         self._bench, self._told, self._link = bench, told, link
         self._isolation, self._by_token, self._until = isolation, by_token, until
         self._world = bench.world
@@ -362,11 +362,11 @@ class Consumer:
                 self.values += values
                 self._next_offset = found.until
             elif is_known:
-                # What it saw may be lost again.
+                # Uncommitted records may be lost again.
                 self._next_offset = min(found.until, found.high)
 
     def _evicted(self, start: int) -> None:
-        """Go on where the log starts; that is never above what is committed."""
+        """Continue at the start of the log, which is never above the committed records."""
         name = self._bench.name_of(self._link)
         book = self._bench.invariants.books[name]
         if start <= len(book.committed):
@@ -377,7 +377,7 @@ class Consumer:
             raise Violation(f"RI20: {name} starts at {start}, above {len(book.committed)}")
 
     def _out_of_range(self, entry: str, origin: tuple[str, int]) -> None:
-        """What was seen as committed is in the log of every leader that was not replaced."""
+        """RI9: records seen as committed are in the log of every leader that was not replaced."""
         name = self._bench.name_of(self._link)
         if name != self._partition:
             self._next_offset = 0

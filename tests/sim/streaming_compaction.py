@@ -1,4 +1,4 @@
-"""What compaction may remove from a log, and what readers of any replica must still see (RI23)."""
+"""Records that compaction may remove, and those that readers must still see (RI23)."""
 
 import zlib
 from bisect import bisect_right
@@ -15,7 +15,7 @@ UID = "uid"
 
 
 def uid_of(record: Record) -> str:
-    """Return by what a record is known: its value, or a header of a tombstone."""
+    """Return the identity of a record: its value, or a header of a tombstone."""
     content = record.value if record.value is not None else dict(record.headers)[UID]
     assert content is not None
     return content.decode()
@@ -24,7 +24,7 @@ def uid_of(record: Record) -> str:
 def may_lack(book: Book, offset: int, high: int, old_before: float) -> bool:
     """Say whether a log with this high watermark may lack a committed record.
 
-    old_before: when the tombstones were made that may be gone.
+    old_before: tombstones made before this time may be removed.
     """
     if offset >= len(book.committed):
         return False
@@ -44,7 +44,7 @@ def may_lack(book: Book, offset: int, high: int, old_before: float) -> bool:
 def check_replaced(
     name: str, book: Book, header: BatchHeader, raw: bytes, *, start: int, limit: int, old: float
 ) -> None:
-    """RI23: a rewritten batch lacks only what it may, and its records are where they were."""
+    """RI23: a rewritten batch lacks only what it may, and its records keep their offsets."""
     if header.end > limit:
         raise Violation(f"RI23: {name} is compacted up to {header.end}, above {limit}")
     kept = dict(records_of(header, raw))
@@ -52,7 +52,7 @@ def check_replaced(
         if book.uids.get((header.epoch, offset)) != uid_of(record):
             raise Violation(f"RI23: {name} has {uid_of(record)} at {offset} once it is compacted")
     if book.unclean:
-        return  # What has superseded a record may be lost.
+        return  # The newer record of a key may be lost.
     for offset in range(max(start, header.base), header.end):
         # A replica that is being filled may lack records with newer ones that it has not got yet.
         if offset not in kept and not may_lack(book, offset, len(book.committed), old):

@@ -1,4 +1,4 @@
-"""What must hold of the documents of partitions: each step of them, and whom they name."""
+"""Invariants of partitions' documents: each of their steps, and the replicas that they name."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Documents:
         self, streamers: Mapping[str, Streamer], books: Books, checked: Counter[str]
     ) -> None:
         self.versions: dict[str, list[tuple[Row, ReplicaSet | None]]] = {}
-        """Link -> its versions; None for one that says that it is deleted."""
+        """Link -> its versions; None for a tombstone."""
         self.may_be_unclean: set[str] = set()
         """Links of which an operator, or the topic, allows unclean elections."""
         self.books = books
@@ -29,7 +29,7 @@ class Documents:
         self._candidates: dict[tuple[str, int], str] = {}
 
     def decided(self, row: Row) -> None:
-        """RI16: every step of a document is one that may follow; RI13: who is elected may be."""
+        """RI16: every step of a document is allowed; RI13: an elected replica may be elected."""
         versions = self.versions.setdefault(row.link, [])
         if row.deleted:
             versions.append((row, None))
@@ -37,7 +37,7 @@ class Documents:
         after = replica_set_of(json.load(row.state))
         book = self.books[partition_name(row.link, after.incarnation)]
         if after.unclean > book.unclean and row.link not in self.may_be_unclean:
-            raise Violation(f"RI16: nobody has allowed that an election of {row.link} is unclean")
+            raise Violation(f"RI16: an unclean election of {row.link} was not allowed")
         book.unclean = max(book.unclean, after.unclean)
         before = versions[-1][1] if versions else None
         if before is not None:
@@ -77,7 +77,7 @@ class Documents:
         return None
 
     def is_gone(self, log: PartitionLog) -> bool:
-        """Say whether the partition is deleted, whatever is there of the same name."""
+        """Say whether this incarnation is deleted, whether or not another one exists."""
         found = self.versions[log.link][-1][1]
         return (
             found is None

@@ -1,4 +1,4 @@
-"""What must hold of streams after every single step, of all nodes together (RI1 to RI23)."""
+"""Invariants of streams after every single step, over all nodes (RI1 to RI23)."""
 
 import zlib
 from collections import Counter
@@ -24,12 +24,12 @@ from tests.sim.streaming_documents import Documents
 
 WHOLE = 1 << 40
 STAMPED_EARLY_S = 0.8
-"""By how much too early a stamp may be: half a second, and how old a reading of a clock is."""
+"""Greatest error of an early stamp: half a second, and the age of a reading of a clock."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """A log as it was after the step before."""
+    """A log as it was after the previous step."""
 
     era: int
     copy: str
@@ -43,7 +43,7 @@ class Seen:
 
 
 class StreamInvariants:
-    """Watches the steps of all nodes' partitions, and the decided versions of their documents."""
+    """Checks the steps of all nodes' partitions, and the decided versions of their documents."""
 
     def __init__(self, streamers: Mapping[str, Streamer]) -> None:
         self.checked: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class StreamInvariants:
         self.refused: dict[str, str] = {}
         """Value -> why it was refused: it must be in no log."""
         self.retention_s = 0.0
-        """For how long records stay at least; 0 where it is not said, or some are too many."""
+        """Least time that records stay; 0 if it is not set, or if they also go otherwise."""
         self._streamers = streamers
         self._seen: dict[tuple[str, str], Seen] = {}
         self._opened: dict[int, Leading] = {}
@@ -60,16 +60,16 @@ class StreamInvariants:
     # Steps
 
     def recovered(self, streamer: Streamer) -> None:
-        """RI2: a promise that was told has survived the restart."""
+        """RI2: a promise that was sent has survived the restart."""
         for log in streamer.partitions.logs.values():
             told = self.books[log.name].promised.get((streamer.name, log.copy), 0)
             self.checked["RI2"] += 1
             if log.promised[0] < told:
-                raise Violation(f"RI2: {streamer.name} told {told}, and knows {log.promised}")
+                raise Violation(f"RI2: {streamer.name} sent {told}, and knows {log.promised}")
             self._check_producers(streamer, log)
 
     def after_step(self, streamer: Streamer, event: Any, effects: Sequence[Any]) -> None:
-        """Check what the step may have changed, and what it is about to say."""
+        """Check all that a step may have changed, and the messages that it sends."""
         for log in streamer.partitions.logs.values():
             self._check_log(streamer, log)
         for name, leading in streamer.partitions.leader.leading.items():
@@ -118,7 +118,7 @@ class StreamInvariants:
     def _check_change(
         self, key: tuple[str, str], book: Book, seen: Seen, log: PartitionLog
     ) -> None:
-        """RI2, RI7, RI10, RI20: what only grows within a life, of the same data."""
+        """RI2, RI7, RI10, RI20: within a life promise, high watermark and start of a copy grow."""
         if log.copy != seen.copy:
             book.ended.add((key[0], seen.copy))
             return
@@ -138,7 +138,7 @@ class StreamInvariants:
             self._check_age(key, book, range(seen.start, min(log.start, len(book.committed))))
 
     def _check_age(self, key: tuple[str, str], book: Book, trimmed: range) -> None:
-        """RI21: what goes by time is old enough, but for what stamps and ticks may be late."""
+        """RI21: records that expire are old enough, up to the error of stamps and ticks."""
         now = self._streamers[key[0]].partitions.core.now
         for offset in trimmed:
             epoch = book.committed[offset].epoch
@@ -195,7 +195,7 @@ class StreamInvariants:
     def _check_kept(
         self, key: tuple[str, str], book: Book, header: BatchHeader, raw: bytes
     ) -> None:
-        """RI4: a rewritten batch has the records that were at these offsets, though not all."""
+        """RI4: a rewritten batch has only records that were at these offsets before."""
         self.checked["RI4"] += 1
         for offset, record in records_of(header, raw):
             if book.uids.get((header.epoch, offset)) != uid_of(record):
@@ -217,7 +217,7 @@ class StreamInvariants:
         )
 
     def old_before(self, streamer: Streamer) -> float:
-        """Return when the tombstones were made that a node may have removed by now."""
+        """Return the time such that older tombstones may have been removed by now."""
         config = streamer.partitions.core.config.compaction
         return streamer.partitions.core.now - config.tombstone_us / 1e6 + STAMPED_EARLY_S
 
@@ -228,7 +228,7 @@ class StreamInvariants:
         edge = min(until, log.tail[0][0].base) if log.tail else until
         if first < edge:
             stored = streamer.disk.answer(Batches(log.name, first, edge, WHOLE))
-            # A rotten one is what it was, until somebody reads it.
+            # A rotten batch counts as intact until a node reads it.
             whole = stored if isinstance(stored, list) else self._as_appended(log, first, edge)
             for raw in whole:
                 if isinstance(raw, bytes):
@@ -277,7 +277,7 @@ class StreamInvariants:
         if book.leaders.setdefault(leading.epoch, streamer.name) != streamer.name:
             raise Violation(f"RI1: two leaders of epoch {leading.epoch} of {log.name}")
         if leading.epoch < book.unclean:
-            return  # Of a history that is no more.
+            return  # An unclean election has ended its history.
         self.checked["RI22"] += bool(book.deleted)
         if log.start < book.deleted and not book.unclean:
             raise Violation(
@@ -313,7 +313,7 @@ class StreamInvariants:
     def _reckon(
         self, streamer: Streamer, book: Book, leading: Leading, held: Mapping[int, int]
     ) -> None:
-        """RI10: what the leader of an unclean election lacks is lost, but nothing it knew of."""
+        """RI10: an unclean election loses what its leader lacks, but nothing that it knew of."""
         self.checked["unclean elections"] += 1
         log, before = leading.log, len(book.committed)
         kept = log.start
@@ -330,7 +330,7 @@ class StreamInvariants:
             self._add_committed(streamer, book, leading)
 
     def _commit_void(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """Note what a leader commits that an unclean election has replaced, unheard."""
+        """Note the commits of a leader that an unclean election has replaced unnoticed."""
         log = leading.log
         for header, raw in list(self.batches(streamer, log, log.start, log.high)):
             crc = zlib.crc32(raw)
@@ -338,10 +338,10 @@ class StreamInvariants:
                 book.note_lost(offset, crc, uid_of(record))
 
     def _commit(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """RI15: what a leader commits first is so for ever."""
+        """RI15: a committed record never changes."""
         log, first = leading.log, len(book.committed)
         if log.start > first:
-            raise Violation(f"RI15: {streamer.name} lets go of {log.name} beyond {first}")
+            raise Violation(f"RI15: {streamer.name} has trimmed {log.name} beyond {first}")
         self._check_rule(streamer, book, leading)
         self._add_committed(streamer, book, leading)
 
@@ -366,7 +366,7 @@ class StreamInvariants:
                     Committed(leading.epoch, header.epoch, crc, uid, record.key, is_tombstone)
                 )
         if log.high > len(book.committed):
-            raise Violation(f"RI15: {streamer.name} has not all below {log.high} of {log.name}")
+            raise Violation(f"RI15: {streamer.name} lacks records below {log.high} of {log.name}")
 
     def _check_sequence(self, book: Book, name: str, header: BatchHeader) -> None:
         """RI6: the batches of a producer one after the other, each once."""
@@ -381,24 +381,24 @@ class StreamInvariants:
         book.sequences[header.producer] = (header.producer_epoch, following)
 
     def _check_rule(self, streamer: Streamer, book: Book, leading: Leading) -> None:
-        """RI8: whoever may be elected holds durably what is committed, and they are enough."""
+        """RI8: enough replicas may be elected, and each has all committed records on disk."""
         log = leading.log
         document = self.documents.newest(log, leading.epoch)
         if document is None:
-            raise Violation(f"RI8: nobody made {streamer.name} the leader of {leading.epoch}")
+            raise Violation(f"RI8: no document has {streamer.name} as leader of {leading.epoch}")
         if self.documents.is_gone(log):
-            return  # Its replicas let go of it.
+            return  # Its replicas delete it.
         self.checked["RI8"] += 1
-        # A set that shrinks at this very moment, and that the leader does not know of yet, leaves
-        # those behind that it counts: they are eligible.
+        # A set may shrink before its leader learns of it: the leader still counts the replicas
+        # that left, and these are eligible.
         if len({*document.lrs, *document.elr}) < document.min_in_sync:
             raise Violation(f"RI8: {log.name} is committed by {document.lrs} alone")
         self.documents.check_held(log.name, book, document, log.high)
 
-    # Followers, and what is said
+    # Followers and messages
 
     def _check_following(self, streamer: Streamer) -> None:
-        """RI7: who has joined a leader knows of nothing committed that the leader does not."""
+        """RI7: a follower that joined a leader has no higher watermark than the leader."""
         logs = streamer.partitions.logs
         for name, following in streamer.partitions.follower.following.items():
             log = logs.get(name)
@@ -410,13 +410,13 @@ class StreamInvariants:
             leading = leader.partitions.leader.leading.get(name)
             if leading is not None and (leading.epoch, leader.name) == log.joined:
                 self.checked["RI7"] += 1
-                # After an unclean election a leader believes nobody, and finds out itself.
+                # After an unclean election a leader determines its watermark anew.
                 is_learning = self.books[name].unclean and not leading.knows_high
                 if log.high > leading.log.high and not is_learning:
                     raise Violation(f"RI7: {streamer.name} is ahead of the leader of {name}")
 
     def _check_said(self, streamer: Streamer, to: str, message: Any) -> None:
-        """RI2, RI3: promises that were told bind, and an epoch is acknowledged to one leader."""
+        """RI2, RI3: promises that were sent bind, and an epoch is acknowledged to one leader."""
         kind = type(message)
         if kind is Fenced:
             for standing in message.partitions:
@@ -441,7 +441,7 @@ class StreamInvariants:
         book.promised[copy] = epoch
 
     def _check_producers(self, streamer: Streamer, log: PartitionLog) -> None:
-        """RI19: what is known of producers is what the log says."""
+        """RI19: the state of producers is that of the log."""
         found: dict[str, list[ProducerEntry]] = {}
         for each, _ in self.batches(streamer, log, log.start, log.end):
             if each.producer and each.base >= log.start:

@@ -1,4 +1,4 @@
-"""What goes wrong with streams beside all else: their disks, their controllers, their topics."""
+"""Faults of streams beside those of nodes: of their disks, their controllers, their topics."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -17,11 +17,11 @@ KINDS = (
     "drain", "deaf", "move", "place", "lose_streams", "old_streams", "rot_batch", "recreate",
 )  # fmt: skip
 ASKED_S = 3.5
-"""After which nothing that a dead node has asked of a document can still be applied."""
+"""After this time no operation that a dead node has sent can still be applied."""
 
 
 class Ground(Protocol):
-    """What is struck."""
+    """Target of the faults."""
 
     invariants: StreamInvariants
     streamers: dict[str, Streamer]
@@ -35,7 +35,7 @@ class Ground(Protocol):
 
 
 class StreamNemesis(Nemesis):
-    """Strikes nodes as for documents, and what only streams have."""
+    """Strikes nodes as for documents, and disks, controllers and topics of streams."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class StreamNemesis(Nemesis):
         self._ground = ground
         self._snapshots: dict[str, PartitionLedger] = {}
         self._taken: set[str] = set()
-        """Nodes that are down for good reasons, and are started by whom took them."""
+        """Nodes whose disk is being replaced; only `_replace` starts them again."""
         self.rotten: set[tuple[str, str, str]] = set()
-        """(partition, node, copy) of which a batch does not match its checksum."""
+        """(partition, node, copy) with a batch that does not match its checksum."""
         if "old_streams" in kinds:
             self._world.after(1.0, self._take_snapshots)
 
@@ -74,7 +74,7 @@ class StreamNemesis(Nemesis):
         return name
 
     def _drain(self, name: str) -> None:
-        """Have a node give all away, then stop it, and start it again."""
+        """Drain a node, then stop it, and start it again."""
         process = self._cluster.processes[name]
         if process.up and not process.paused:
             self._ground.drain(name)
@@ -99,7 +99,7 @@ class StreamNemesis(Nemesis):
         )
 
     def _unclean(self, name: str) -> None:
-        """Have anybody elected, as an operator may whom committed records are worth less."""
+        """Elect any replica, as an operator may who prefers availability to committed records."""
         link = self._world.rng.choice(self._ground.links)
         self._ground.invariants.documents.may_be_unclean.add(link)
         streamer = self._ground.streamers[self._ground.controller_of(link)]
@@ -122,7 +122,7 @@ class StreamNemesis(Nemesis):
         )
 
     def _recreate(self, name: str) -> None:
-        """Delete a topic, and make it again."""
+        """Delete a topic, and create it again."""
         if self._world.rng.random() < 0.3:
             self._ground.recreate(self._world.rng.choice(self._ground.links))
 
@@ -134,11 +134,11 @@ class StreamNemesis(Nemesis):
         self._world.after(0.5 + self._world.rng.random() * 3, self._take_snapshots)
 
     def _lose_streams(self, name: str) -> None:
-        """Put an empty disk in, if all that is committed is on others."""
+        """Replace a disk by an empty one, if other nodes have all committed records."""
         self._take(name, None)
 
     def _old_streams(self, name: str) -> None:
-        """Put an older disk in, if all that is committed is on others."""
+        """Restore an older disk, if other nodes have all committed records."""
         if name in self._snapshots:
             self._take(name, self._snapshots.pop(name))
 
@@ -164,14 +164,14 @@ class StreamNemesis(Nemesis):
         self._restart(name)
 
     def _lose(self, name: str) -> None:
-        """Let what a node's disk holds be lost."""
+        """Lose the contents of a node's disk."""
         streamer = self._ground.streamers[name]
         for partition, record in streamer.disk._records.items():
             self._ground.invariants.books[partition].ended.add((name, record.copy))
         streamer.lose_disk()
 
     def _rot_batch(self, name: str) -> None:
-        """Damage a batch on a disk, if all that is committed is on others."""
+        """Damage a batch on a disk, if other nodes have all committed records."""
         disk = self._ground.streamers[name].disk
         full = [each for each, log in sorted(disk._logs.items()) if log.headers]
         if not full or not self._is_spare(name):
@@ -182,7 +182,7 @@ class StreamNemesis(Nemesis):
             name == partition and self._copy(node, name) == copy for name, node, copy in self.rotten
         )
         if found is None or found.min_in_sync < 2 or hidden or not self._is_calm(found):
-            return  # It may be the only one before anybody sees that it is damaged.
+            return  # It may become the only copy before a node finds the damage.
         headers = disk._logs[partition].headers
         disk.rot(partition, self._world.rng.choice(headers).base)
         copy = disk._records[partition].copy
@@ -190,7 +190,7 @@ class StreamNemesis(Nemesis):
         self._ground.invariants.checked["batches rotten"] += 1
 
     def _is_calm(self, found: ReplicaSet) -> bool:
-        """Say whether all are in step, and nobody asks that one be left out."""
+        """Say whether all replicas are in sync, and no node has an operation under way."""
         nodes = [self._ground.streamers[name] for name in self._cluster.names]
         busy = any(not each.node.up or each.partitions.core._asks for each in nodes)
         return not busy and {node for node, _ in found.lrs} == {*found.replicas}
@@ -209,7 +209,7 @@ class StreamNemesis(Nemesis):
         if found is None or found.resolution is Resolution.DELETED:
             return True
         if found.resolution in (Resolution.ELECTION, Resolution.CANDIDATE_FOUND):
-            return False  # Whom the next set names is not known yet.
+            return False  # The replicas of the next set are not known yet.
         partition = self._ground.name_of(link)
         whole = {
             node: self._is_copy_whole(partition, node, copy)
@@ -229,11 +229,11 @@ class StreamNemesis(Nemesis):
         )
 
     def heal(self) -> None:
-        """Mend everything, for good."""
+        """End all faults."""
         self._until = self._world.now
         self._cluster.network.cuts.clear()
         self.calm_down()
-        # What is overtaken is asked for anew, page by page: no time in which to heal is enough.
+        # Reordered pages are requested again, one by one: no healing time would be enough.
         self._cluster.network.in_order = True
         for name, process in self._cluster.processes.items():
             process.disk_slowness, process.disk_is_full = 1.0, False

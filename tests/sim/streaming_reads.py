@@ -1,4 +1,4 @@
-"""What readers must see: the committed map, in order (RI9)."""
+"""Checks that readers see the committed map, in order (RI9)."""
 
 import zlib
 from collections import Counter
@@ -16,7 +16,7 @@ def read(
 ) -> list[str]:
     """RI9: a committed reader sees the committed map, in order. Returns the values.
 
-    old: when the tombstones were made that may be gone.
+    old: tombstones made before this time may be removed.
     """
     values: list[str] = []
     offset = records.offset
@@ -61,7 +61,7 @@ def _kept(name: str, book: Book, records: Records, raw: bytes, old: float) -> li
 
 
 def check_high(name: str, book: Book, checked: Counter[str], epoch: int, high: int) -> None:
-    """RI7: over answers of leaders, of epochs that do not fall, a high watermark never falls."""
+    """RI7: over answers of leaders whose epochs do not fall, the high watermark never falls."""
     before, shown = book.shown
     if high == HIGH_NOT_KNOWN or epoch < before or book.unclean:
         return
@@ -72,7 +72,7 @@ def check_high(name: str, book: Book, checked: Counter[str], epoch: int, high: i
 
 
 def _check_shown(name: str, book: Book, offset: int, crc: int) -> None:
-    """An unclean election takes back what was shown, and not everybody knows of it at once."""
+    """RI9: a record that is shown is committed, or lost by an unclean election."""
     is_there = offset < len(book.committed) and book.committed[offset].crc == crc
     if not is_there and (offset, crc) not in book.lost:
         raise Violation(f"RI9: a reader of {name} is shown {offset}, which is not committed")

@@ -1,4 +1,4 @@
-"""What runs of streams aim at, chosen by the seed so that all of it occurs."""
+"""Shapes of runs of streams, chosen by the seed so that all of them occur."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -20,7 +20,7 @@ FAULTS_S = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a run aims at."""
+    """Parameters of a run."""
 
     size: int = 3
     slots: int = 2
@@ -29,7 +29,7 @@ class Shape:
     least: int = 2
     kinds: tuple[str, ...] = KINDS
     beside: tuple[str, ...] = ()
-    """Of which a second fault strikes with each, where two strike at a time."""
+    """Kinds of the second fault, where two strike at a time."""
     producers: int = 3
     consumers: int = 3
     numbered: bool = True
@@ -131,7 +131,7 @@ AIMED = {
     "nodes left out": CHANGES,
     "orphans": Shape(kinds=("recreate", "recreate", "crash", "isolate"), partitions=3),
 }
-"""Event that is less than every tenth run's -> the shape of runs that often meet it."""
+"""Event of less than every tenth run -> the shape of runs that often meet it."""
 
 
 def config_of(shape: Shape) -> StreamsConfig:

@@ -1,4 +1,4 @@
-"""A rule that is taken away from outside, and what takes the place of most functions."""
+"""Removal of a rule from outside, and the replacements of most functions."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ Change = tuple[Any, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One rule removed: what is changed for each function that holds it, and what to aim with."""
+    """One removed rule: the replacement of each function that implements it, and a run's aim."""
 
     rule: str
     changes: Sequence[Change]

@@ -1,4 +1,4 @@
-"""Actors that keep leases: holders of documents, and candidates for the turn at something."""
+"""Actors that keep leases: holders of documents, and candidates for a turn."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,17 +28,17 @@ from tests.sim.sessions_shapes import Shape
 
 AGAIN_S = 0.2
 TURN_S = 20.0
-"""For so long a node holds who waits for its turn."""
+"""Longest time that a node holds a call that waits for its turn."""
 SPARE_MS = 1_000
-"""By which the owner answers before a node gives up."""
+"""How long before a node gives up the owner answers."""
 QUIET_S = 5.0
-"""So long after all is healed turns are still given up."""
+"""How long after all is healed turns are still given up."""
 LATE_MAX_S = 3.0
-"""By which a write may be late on purpose."""
+"""Greatest delay of a write that is late on purpose."""
 
 
 class Tenant(Actor):
-    """A process that keeps leases, as `docstore/sessions/holder.py` says."""
+    """A process that keeps leases with the machine of `docstore/sessions/holder.py`."""
 
     def __init__(self, name: str, arena: Any, shape: Shape) -> None:
         super().__init__(name, arena)
@@ -57,10 +57,10 @@ class Tenant(Actor):
         return self.shape.window_s
 
     def granted(self, lease: str) -> None:
-        """Begin what a new lease is for."""
+        """Begin the work under a new lease."""
 
     def ended(self, lease: str) -> None:
-        """End what a lease was for: it is lost."""
+        """End the work under a lost lease."""
 
     def begin(self) -> None:
         """Begin with one lease."""
@@ -68,20 +68,20 @@ class Tenant(Actor):
         self.create()
 
     def believes(self, lease: str) -> bool:
-        """Say whether a lease is held, for all that this process knows, at this moment."""
+        """Say whether this process believes at this moment that it holds a lease."""
         return self.holder.holds(lease, self.clock.now())
 
     # Creating and releasing
 
     def create(self) -> None:
-        """Ask for a lease under an id of our own, until it is known what became of that."""
+        """Create a lease under a new id, with retries until the outcome is known."""
         self._leases += 1
         self._post(f"{self.prefix}{self.name}.{self.life}.{self._leases}", None)
 
     def _post(self, lease: str, first: Sent | None) -> None:
         wanted = LeaseState(ttl_ms=self.shape.ttl_ms, behavior=self.behavior, holder=self.name)
         operation = Operation(verb="POST", link=f"{LEASES}/{lease}", body=json.dump(wanted.state()))
-        # The owner has counted since it first came: a later attempt proves nothing.
+        # The owner counts from the first arrival: a later attempt proves nothing.
         self.ask(
             Submit(operation), lambda answer, sent: self._created(lease, first or sent, answer)
         )
@@ -100,7 +100,7 @@ class Tenant(Actor):
             self._pump()
 
     def release(self, lease: str) -> None:
-        """Hold a lease no more, and say so."""
+        """Drop a lease, and send its release."""
         self.holder.release(lease)
         self.arena.watch.given_up(f"{LEASES}/{lease}")
         self._say_released(lease)
@@ -114,7 +114,7 @@ class Tenant(Actor):
     # Keeping
 
     def _pump(self) -> None:
-        """Send what is due, and come back when something is again."""
+        """Send what is due, and come back when more is due."""
         for each in self.holder.due(self.clock.now()):
             match each:
                 case KeepAlive(leases):
@@ -158,7 +158,7 @@ class Tenant(Actor):
     # Operations
 
     def insist(self, operation: Operation, then: Callable[[Answer], None]) -> None:
-        """Submit an operation again and again, until it is known what became of it."""
+        """Submit an operation, with retries until its outcome is known."""
         self._insist(Submit(operation), then, lambda: False)
 
     def _insist(
@@ -176,7 +176,7 @@ class Tenant(Actor):
 
 
 class Lessee(Tenant):
-    """A process whose documents go when it goes: they are attached, then written, perhaps late."""
+    """A process whose documents end with it: they are attached, then written, perhaps late."""
 
     def begin(self) -> None:
         """Keep two leases."""
@@ -185,13 +185,13 @@ class Lessee(Tenant):
         self.create()
 
     def granted(self, lease: str) -> None:
-        """Attach documents, and after a while give the lease up, or go on for ever."""
+        """Attach documents, and after a while release the lease, or keep it."""
         self.later(self.rng.random() * 1.0, self._attach, lease)
         if self.rng.random() < 0.5:
             self.later(1.0 + self.rng.random() * 6.0, self._give_up, lease)
 
     def ended(self, lease: str) -> None:
-        """Take another one."""
+        """Create another lease after a while."""
         self.later(self.rng.random(), self.create)
 
     def _give_up(self, lease: str) -> None:
@@ -211,7 +211,7 @@ class Lessee(Tenant):
 
 
 class Candidate(Tenant):
-    """A process that wants its turn at an election, or a lock, has it, and gives it up."""
+    """A process that campaigns for an election or a lock, has its turn, and gives it up."""
 
     def __init__(self, name: str, arena: Any, shape: Shape, link: str) -> None:
         super().__init__(name, arena, shape)
@@ -220,7 +220,7 @@ class Candidate(Tenant):
         self.prefix = f"{partition_key(link)}~" if shape.is_near else ""
         self.lease = ""
         self.token = 0
-        """Of its turn; 0 while it has none."""
+        """Token of its turn; 0 while it has none."""
         self.is_waiting = False
         self._quiet_at = shape.faults_s + QUIET_S
         self._asks = 0
@@ -232,20 +232,20 @@ class Candidate(Tenant):
 
     @property
     def leads(self) -> bool:
-        """Say whether it is this process's turn, for all that it knows, at this moment."""
+        """Say whether this process believes at this moment that it has its turn."""
         return self.token > 0 and self.believes(self.lease)
 
     def beliefs(self) -> list[str]:
-        """Its turn is its own."""
+        """Return its turn, if it has one."""
         return [self.link] if self.leads else []
 
     def granted(self, lease: str) -> None:
-        """Want the turn under this lease."""
+        """Campaign under this lease."""
         self.lease = lease
         self._campaign(lease)
 
     def ended(self, lease: str) -> None:
-        """It is nobody's turn that has no lease."""
+        """Drop the turn with its lease, and create another lease."""
         self.lease, self.token, self.is_waiting = "", 0, False
         self.later(self.rng.random() * 0.5, self.create)
 
@@ -255,7 +255,7 @@ class Candidate(Tenant):
         return lease != self.lease
 
     def _campaign(self, lease: str) -> None:
-        """Want the turn, once more; the lease is told first what ends with it."""
+        """Campaign once more, attached to the lease."""
         self._asks += 1
         self._queue(lease, self._asks)
 
@@ -266,7 +266,7 @@ class Candidate(Tenant):
             "number": number,
         }  # fmt: skip
         operation = Operation(verb="PATCH", link=self.link, body=json.dump(asked), media="handler")
-        # As it is, until it is known: else a late one makes a holder that does not know it.
+        # Repeated until its outcome is known: else a late one makes an unaware holder.
         self._insist(
             Attached(f"{LEASES}/{lease}", operation),
             lambda answer: self._queued(lease, number, answer),
@@ -282,12 +282,12 @@ class Candidate(Tenant):
             )
             self.insist(made, lambda answer: self._queue(lease, number))
         elif answer.is_success:
-            self._stands(lease, answer.row)
+            self._placed(lease, answer.row)
         else:
             self.later(AGAIN_S, self._campaign, lease)
 
-    def _stands(self, lease: str, row: Row | None) -> None:
-        """Go on from a decided version: it is our turn, or not yet, or we are not there."""
+    def _placed(self, lease: str, row: Row | None) -> None:
+        """Continue from a decided version: the turn is ours, or we wait, or are not queued."""
         if self._is_over(lease):
             return
         if row is not None:
@@ -312,12 +312,12 @@ class Candidate(Tenant):
         if found is None:
             self.later(AGAIN_S, self._look, lease)
         else:
-            self._stands(lease, Row(*found) if found else None)
+            self._placed(lease, Row(*found) if found else None)
 
     def _look(self, lease: str) -> None:
         if not self._is_over(lease):
             self.insist(
-                Operation(verb="GET", link=self.link), lambda now: self._stands(lease, now.row)
+                Operation(verb="GET", link=self.link), lambda now: self._placed(lease, now.row)
             )
 
     # The turn
@@ -342,7 +342,7 @@ class Candidate(Tenant):
         self.later(0.1 + self.rng.random() * 0.8, self._write, lease, token)
 
     def _stop(self, lease: str, token: int) -> None:
-        """Resign, or give the turn to one that waits; believe nothing from before it is said."""
+        """Resign, or give the turn to a waiter; the belief ends before the request is sent."""
         if self.token != token or self._is_over(lease) or self.world.now > self._quiet_at:
             return
         self.token = 0

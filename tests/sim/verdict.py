@@ -1,4 +1,4 @@
-"""Hold what clients were told against the log that was decided."""
+"""Compare the answers of clients with the decided log."""
 
 import json
 from collections import Counter, defaultdict
@@ -36,10 +36,10 @@ def document_problems(ops: list[Op], rows: list[Row]) -> list[str]:
 
 
 def _unseen_tombstone(read: Op, ops: list[Op], rows: list[Row]) -> int:
-    """Return the version that a read of an absent link stands for.
+    """Return the version that a read of an absent document must have seen.
 
-    Tombstones are let go of, so that the answer does not name one. It is the first that is not
-    older than what anybody had been told before the read began; -1 if there is none.
+    Tombstones are trimmed, so that the answer does not name one. It is the first that is not older
+    than all versions answered before the read began; -1 if there is none.
     """
     told = (
         op.version
@@ -56,7 +56,7 @@ def _unseen_tombstone(read: Op, ops: list[Op], rows: list[Row]) -> int:
 
 def _order_problems(events: list[Event], rows: list[Row]) -> list[str]:
     known = {event.version for event in events if event.is_write}
-    # A tombstone whose client never heard of it has no writer among the events.
+    # A tombstone whose client never got an answer has no writer among the events.
     missing = [row.version for row in rows if row.version not in known]
     whole = [*events, *(Event(True, 0.0, INFINITE, version) for version in missing)]
     found = [problem for problem in (by_version(whole), by_zones(whole)) if problem]
@@ -88,7 +88,7 @@ def _op_problems(op: Op, rows: dict[int, Row], made: dict[str, int]) -> list[str
         row = rows[op.version]
         right = row.deleted if op.kind == "delete" else made.get(op.uid) == op.version
         if not right:
-            return [f"{label} v{op.version} is lost: another stands there"]
+            return [f"{label} v{op.version} is lost: another one is there"]
         if op.expected is not None and op.version != op.expected + 1:
             return [f"{label} was based on v{op.expected} and became v{op.version}"]
     return []
@@ -105,7 +105,7 @@ def _read_problems(op: Op, label: str, rows: dict[int, Row]) -> list[str]:
 
 
 def _past_problems(op: Op, label: str, rows: dict[int, Row]) -> list[str]:
-    """A version that was answered once is there for ever, with its content."""
+    """Check that a version that was answered once stays, with its content."""
     if op.outcome != "ok" or op.expected is None or op.expected < 0:
         return []
     if op.version is None:

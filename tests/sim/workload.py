@@ -17,7 +17,7 @@ class Op:
     """One operation, as its client saw it."""
 
     kind: str
-    """append, put, delete, read, or past: a read of a version that it had been told of."""
+    """append, put, delete, read, or past: a read of a version that its client has seen."""
     link: str
     uid: str
     start: float
@@ -33,7 +33,7 @@ class Op:
 
 @dataclass(slots=True)
 class Instant:
-    """What a client was told of a document as it was at one time."""
+    """Answer to a read of a document as it was at one time."""
 
     link: str
     at_us: int
@@ -53,7 +53,7 @@ class History:
 
 
 def to_answer(op: Op, now: float, answer: Answer) -> None:
-    """Record what a client was told."""
+    """Record the answer to an operation."""
     op.end = now
     row = answer.row
     if op.kind == "past":
@@ -81,7 +81,7 @@ def _content(row: Row) -> tuple[str, ...]:
 
 
 class Client:
-    """One client after the other request, through random nodes, until `until`."""
+    """One request after the other, through random nodes, until `until`."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Client:
         self._world.after(DEADLINE_S + 1.0, self._give_up, op, process, process.life)
 
     def _drawn(self) -> Op:
-        """Return the next operation, which is in the history from now on."""
+        """Return the next operation, and add it to the history."""
         rng = self._world.rng
         self._count += 1
         kind = rng.choices(["append", "put", "delete", "read"], [10, 3, 1, 9])[0]
@@ -158,14 +158,14 @@ class Client:
         self._world.after(0.005 + self._world.rng.random() * 0.06, self._next)
 
     def _give_up(self, op: Op, process: Any, life: int) -> None:
-        """The connection broke, or worse: an answer is overdue."""
+        """End an operation without an answer: the connection broke, or the answer is overdue."""
         if op.outcome != "pending":
             return
         self._close(op, process, life)
         self._world.after(0.01, self._next)
 
     def _close(self, op: Op, process: Any, life: int) -> None:
-        """Record that nobody has told how an operation ended, though somebody may have had to."""
+        """Record an operation without an answer: overdue if its node should have answered."""
         op.end = self._world.now
         steady = not process.paused and process.resumed_at < op.start
         alive = process.up and process.life == life and steady
