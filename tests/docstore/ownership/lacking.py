@@ -6,7 +6,7 @@ from docstore.ownership.elector_messages import Follow
 
 
 class Fickle(Elector):
-    """Votes in earnest although it hears a leader, or has just started."""
+    """Grants votes although it hears a leader, or has just started."""
 
     def _is_bound(self, now: float) -> bool:
         return False
@@ -21,7 +21,7 @@ class Hasty(Elector):
 
 
 class Stubborn(Elector):
-    """Leads for as long as it hears of no other."""
+    """Leads as long as it hears of no other leader."""
 
     def leads(self, now: float) -> bool:
         return self.role is Role.LEADER
@@ -38,7 +38,7 @@ class Exact(Elector):
 
 
 class Receiver(Elector):
-    """Counts an answer from when it came."""
+    """Counts an answer from its arrival."""
 
     def _followed_by(self, sender: str, follow: Follow, now: float) -> None:
         super()._followed_by(sender, follow._replace(sent_s=now), now)
@@ -52,7 +52,7 @@ class Forgetful(Elector):
 
 
 class Clinging(Elector):
-    """Hands over to a successor, and goes on believing."""
+    """Leads on after it has handed over to a successor."""
 
     def leads(self, now: float) -> bool:
         is_handing = self.role is Role.LEADER and bool(self._successor)

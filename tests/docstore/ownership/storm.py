@@ -1,4 +1,4 @@
-"""Bad days for a simulated vote: who leads is cut off, stopped, killed, half heard."""
+"""Faults for a simulated vote: its leader is cut off, stopped, killed, or half heard."""
 
 from collections.abc import Callable
 from random import Random
@@ -12,16 +12,16 @@ QUICK = Times(heartbeat_s=0.1, patience_s=0.4)
 
 
 def elected(arena: Electors, *, but: str = "", within_s: float = 10.0) -> str:
-    """Let time pass until somebody else leads; return who."""
+    """Let time pass until a process other than `but` leads; return its name."""
     end = arena.world.now + within_s
     while arena.leaders() in ([], [but]):
-        assert arena.world.now < end, "nobody was elected"
+        assert arena.world.now < end, "no process was elected"
         arena.run(0.005)
     return arena.leaders()[0]
 
 
 def storm(arena: Electors, seconds: float) -> None:
-    """Do one bad thing after the other, to the leader more often than to others; then heal all."""
+    """Cause one fault after the other, most often to the leader; then heal all."""
     rng, end = Random(arena.world.seed), arena.world.now + seconds
     names = list(arena.processes)
     while arena.world.now < end:
@@ -51,14 +51,14 @@ def storm(arena: Electors, seconds: float) -> None:
 
 
 def restart_all(arena: Electors, is_meant: Callable[[], bool] = lambda: True) -> None:
-    """Start all that are down, or those that are meant."""
+    """Start the processes that are down, or those of them that are meant."""
     for name, process in arena.processes.items():
         if process.elector is None and is_meant():
             arena.restart(name)
 
 
 def weather(seed: int, make: Callable[..., Elector] = Elector) -> None:
-    """Thirty seconds of bad days; then somebody must lead whom all know."""
+    """Cause faults for thirty seconds; then all processes must know one leader."""
     size = (3, 5, 4, 3)[seed % 4]
     arena = Electors(size, seed=seed, loss=0.05, times=QUICK, make=make)
     arena.network.weather.straggle = (0.02, 0.3)[seed % 2]
@@ -70,9 +70,9 @@ def weather(seed: int, make: Callable[..., Elector] = Elector) -> None:
 
 
 def half_heard(seed: int, make: Callable[..., Elector] = Elector) -> tuple[Electors, str, str, str]:
-    """Return a group of three whose leader is not heard by one, who therefore asks the third.
+    """Return a group of three; one does not hear the leader, and asks the third for its vote.
 
-    The leader's clock is slow, so it believes for long; those of the others are fast.
+    The leader's clock is slow, so it trusts its proof for long; those of the others are fast.
     """
     arena = Electors(3, seed=seed, times=Times(heartbeat_s=0.1, patience_s=2.4), make=make)
     for process in arena.processes.values():

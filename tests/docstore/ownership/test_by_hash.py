@@ -1,4 +1,4 @@
-"""The policy by hash: the same answer everywhere, balanced, and calm when members change."""
+"""The policy by hash: the same table everywhere, balanced, with few moves on a change."""
 
 import hashlib
 from collections import Counter

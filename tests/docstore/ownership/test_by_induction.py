@@ -1,4 +1,4 @@
-"""The policy by induction (NELI): roles, windows, and who leads by which proof."""
+"""The policy by induction (NELI): roles, windows, leaders and their proofs."""
 
 from collections.abc import Callable
 
@@ -109,7 +109,7 @@ def test_windows_that_just_fit_are_taken() -> None:
     assert patient.grace_s == 3.01
 
 
-# Who leads
+# Leaders
 
 
 def test_a_partition_is_led_from_its_first_confirmation() -> None:
@@ -148,7 +148,7 @@ def test_n06_after_a_pause_the_first_look_is_no_even_with_replies_that_waited() 
 def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_may_say_yes(
     holder: float, coordinator: float, there_s: float, back_s: float
 ) -> None:
-    """In true seconds after the last pulse that was answered; clocks are off by up to 2 %."""
+    """Count true seconds from the last answered pulse; clocks are off by up to 2 %."""
     times = Windows(
         mode=Mode.EXCLUSIVE, session_s=6.0, heartbeat_s=0.5, window_s=5.7, rate_error=0.02
     )
@@ -164,7 +164,7 @@ def test_what_lapsed_is_acquired_again_with_the_same_token() -> None:
     vector.lapsed(14.0)
     assert vector.confirmed(0, 7, stamp=14.5, now=14.6) == [Acquired(0, 7)]
     silent = vector.confirmed(0, 7, stamp=20.0, now=20.1)
-    assert silent == [Fenced(0, 7, "silent"), Acquired(0, 7)], "both are told, in their order"
+    assert silent == [Fenced(0, 7, "silent"), Acquired(0, 7)], "both events, in their order"
 
 
 def test_another_token_is_another_tenure() -> None:

@@ -1,4 +1,4 @@
-"""Election by lag: who is chosen, what is committed, who is in step, and what may follow what."""
+"""Election by lag: candidates, committed ends, replicas in step, and allowed transitions."""
 
 from itertools import product
 from typing import Any
@@ -85,7 +85,7 @@ def test_what_is_on_all_that_are_required_is_committed(
         ((A, B, C), (), [B, C], 3, ((A,), (B, C))),
         ((A, B), (), [("b", "2")], 2, ((A, B), ())),
         ((A,), (B,), [], 1, ((A,), ())),  # `minInSync` became smaller.
-        ((A,), (), [], 2, ((A,), ())),  # It became greater: B, long outside, knows nothing.
+        ((A,), (), [], 2, ((A,), ())),  # It became greater: B, long outside, stays out.
     ],
 )
 def test_who_leaves_stays_eligible_only_while_nothing_can_be_committed(
@@ -117,7 +117,7 @@ def test_who_catches_up_joins_in_the_place_of_what_its_node_held_before(
         ((A, B, C), (), [B], B, 2, ((B,), (A, C))),
         ((A,), (B,), [B], B, 2, ((B,), (A,))),
         ((A, B), (), [B, D], B, 1, ((B,), ())),
-        ((), (), [C, A], C, 2, ((C, A), ())),  # The first of all: nobody holds anything yet.
+        ((), (), [C, A], C, 2, ((C, A), ())),  # The first election: no replica has rows yet.
         ((A, B), (), [C, D], C, 2, ((C,), ())),  # An unclean one.
     ],
 )
@@ -144,14 +144,14 @@ def test_nobody_becomes_eligible_by_leaving_and_nobody_stays_so_beside_enough(
         assert not eligible or len(live) < least
     live, eligible = without(*before, gone, least)
     if len(live) < least:
-        assert {*live, *eligible} == known, "whoever had all that is committed still has it"
+        assert {*live, *eligible} == known, "a replica with all that is committed was dropped"
 
 
-# What may follow what
+# Allowed transitions
 
 
 def state(resolution: str, epoch: int = 5, **members: Any) -> dict[str, Any]:
-    """Return a state of a partition on a, b and c, of which a and b are in step."""
+    """Return a state of a partition on a, b and c, with a and b in step."""
     leads = resolution in LED
     return {
         "incarnation": "i", "replicas": ["a", "b", "c"], "epoch": epoch,
@@ -205,7 +205,7 @@ CANDIDATE_C: dict[str, Any] = {"candidate": "c", "lrs": [list(C)]}
         (state("CandidateFound"), state("CandidateFound", candidate="b"), "one candidate"),
         (state("Election"), state("CandidateFound", candidate="b"), ""),
         (state("Online"), state("Online", incarnation="j"), "keeps its incarnation"),
-        # Who may be elected.
+        # Candidates.
         (state("Election"), state("CandidateFound", **CANDIDATE_C), "has all committed records"),
         (state("Election", **FRESH), state("CandidateFound", **CANDIDATE_C), ""),
         (state("Election"), state("CandidateFound", lrs=[["a", "2"]]), "all committed records"),

@@ -1,4 +1,4 @@
-"""Elections and locks as their owner makes them: row by row, with the real service."""
+"""Elections and locks as their owner makes them: row by row, by the real service."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def lease(name: str) -> str:
 
 
 class Document:
-    """One election (or lock), and every row of it."""
+    """One election (or lock) with all its rows."""
 
     def __init__(self, path: str = ELECTIONS, grace_ms: int = 0) -> None:
         self.link, self.service = f"{path}/billing", SERVICES[path]
@@ -184,7 +184,7 @@ def test_after_an_expiry_nobody_holds_until_the_grace_is_said_to_be_over() -> No
     assert (election.holder, election.token, election.waiting) == ("b", 5, ["c"])
     assert election.ask("Promote") == (200, "")
     election.resign("b")
-    assert election.holder == "c"  # Who resigned knows that it stopped: no grace.
+    assert election.holder == "c"  # A holder that resigns has stopped: no grace.
 
 
 def test_a_full_queue_takes_nobody_but_who_is_in_it() -> None:
@@ -239,13 +239,13 @@ STEPS = st.tuples(st.sampled_from(KINDS), NAMES)
 
 
 class Model:
-    """Who holds and who waits, in the plainest words; and what every row must satisfy."""
+    """The holder and the queue by a plain model, and a check of every row."""
 
     def __init__(self, grace_ms: int) -> None:
         self.document = Document(grace_ms=grace_ms)
         self.grace_ms = grace_ms
         self.order: list[str] = []
-        """All who are alive, holder first unless it is vacant."""
+        """All live candidates, the holder first unless there is none."""
         self.is_held = self.is_in_grace = False
         self.newest_token = 0
 
@@ -293,7 +293,7 @@ class Model:
         document = self.document
         assert [row.version for row in document.rows] == list(range(len(document.rows)))
         shown = [document.holder] if document.holder else []
-        assert [*shown, *document.waiting] == self.order  # SI8: nobody is lost, rows order them.
+        assert [*shown, *document.waiting] == self.order  # SI8: no candidate is lost or moved.
         assert bool(document.holder) == self.is_held
 
 
@@ -331,7 +331,7 @@ def test_a_campaign_that_comes_after_its_sender_has_gone_on_makes_no_holder() ->
     assert election.ask("Campaign", **campaign | {"number": 3}) == (201, "")
     assert election.ask("Resign", candidate="a", lease=lease("a"), number=2) == (409, "late")
     assert election.holder == "a"
-    election.resign("a")  # By somebody who does not count.
+    election.resign("a")  # By a client that sends no numbers.
     assert election.ask("Campaign", **campaign | {"number": 3}) == (409, "late")
 
 

@@ -28,7 +28,7 @@ def voter(name: str = "a", generation: int = 4, voted_for: str = "") -> Voter:
 
 
 def group(seed: int, size: int = 3) -> tuple[World, Cluster, Invariants]:
-    """Return a group that may be changed; every step of it is checked."""
+    """Return a group that may be changed, with invariants checked after every step."""
     world, invariants = World(seed), Invariants()
     cluster = Cluster(world, size, factor=None, slots=2, config=ReplicaConfig(), changes=True)
     cluster.network.weather.loss = cluster.network.weather.straggle = 0.0
@@ -47,10 +47,10 @@ def leaders(cluster: Cluster) -> list[Process]:
 
 
 def elected(world: World, cluster: Cluster) -> Process:
-    """Let time pass until somebody leads; return who."""
+    """Let time pass until a node leads; return it."""
     end = world.now + 10.0
     while not leaders(cluster):
-        assert world.now < end, "nobody was elected"
+        assert world.now < end, "no node was elected"
         world.run(world.now + 0.05)
     return leaders(cluster)[0]
 
@@ -67,7 +67,7 @@ def removal(cluster: Cluster, leader: Process) -> Change:
 
 
 def settled(world: World, cluster: Cluster, number: int, within_s: float = 10.0) -> Configuration:
-    """Let time pass until that configuration is in use at every member that is up."""
+    """Let time pass until every member that is up uses that configuration."""
     end = world.now + within_s
     while True:
         world.run(world.now + 0.05)
@@ -121,7 +121,7 @@ def test_l06_a_voter_that_restarts_still_refuses_others() -> None:
     again = voter(generation=5, voted_for="b")
     assert not again.asked(0.0, "c", 5, NEW, SAME, pre=False)
     assert again.asked(0.0, "b", 5, SAME, SAME, pre=False)
-    # What it votes is on its disk before it is told.
+    # A vote is on the disk before it is sent.
     world, cluster, _ = group(2)
     leader = elected(world, cluster)
     follower = next(n for n in cluster.names if n != leader.name)
@@ -203,7 +203,7 @@ def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
     leader.feed(ChangeAsked(7, removal(cluster, leader)))
     while leader.replica.core.configuration.id == 1:
         world.run(world.now + 0.001)
-    cluster.crash(leader.name)  # The moment it is decided; nobody else has heard of it.
+    cluster.crash(leader.name)  # The moment it is decided; no other node knows that yet.
     final = settled(world, cluster, 4, 20.0)
     assert final.stage is Stage.STABLE
     assert len(final.members) == 4
@@ -221,12 +221,12 @@ def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> 
     cluster.crash(leader.name)
     cluster.network.cuts.clear()
     world.run(world.now + 5.0)
-    cluster.start(leader.name)  # Others have offered theirs in a generation of their own since.
+    cluster.start(leader.name)  # Another leader has offered its own in a later generation.
     world.run(world.now + 5.0)
     registers = [process.replica.register for process in cluster.processes.values() if process.up]
     assert {register.stored.latest.id for register in registers} == {1}
     assert {register.core.configuration.id for register in registers} == {1}
-    assert cluster.configuration.id == 1, "it was in use somewhere, once"
+    assert cluster.configuration.id == 1, "a node used the change"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -247,7 +247,7 @@ def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> N
         world.run(world.now + 0.0005)
     cluster.crash(leader.name)
     assert register.stored.latest.id == 2
-    # Whoever follows has it, and offers it in a generation of its own before it counts.
+    # The next leader has it, and offers it in its own generation before it counts.
     final = settled(world, cluster, 4, 20.0)
     assert len(final.members) == 4
 
@@ -260,7 +260,7 @@ def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -
     behind = next(name for name in cluster.names if name != old.name)
     sever(cluster, behind)
     old.feed(ChangeAsked(7, removal(cluster, old)))
-    old.feed(DrainAsked())  # With a change under way: it is decided first, or nobody takes over.
+    old.feed(DrainAsked())  # The pending change is decided before the successor takes over.
     begun = world.now
     while leaders(cluster) in ([], [old]):
         assert world.now < begun + 2 * LeadershipTimes().heartbeat_interval_s
@@ -269,7 +269,7 @@ def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -
     assert new.name != behind  # It is not up to date.
     assert new.replica.register.stored.latest.id == 2
     cluster.network.cuts.clear()
-    assert len(settled(world, cluster, 4, 20.0).members) == 4  # The successor carries it on.
+    assert len(settled(world, cluster, 4, 20.0).members) == 4  # The successor completes it.
     assert leaders(cluster) == [new]
 
 
@@ -294,6 +294,6 @@ def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> Non
     one = cluster.processes["n0"]
     register = one.replica.register
     stored = one.disk.recovered(one.store_id, one.boot)
-    register.stored.voter.generation += 1  # What a batch that fails would have stored.
+    register.stored.voter.generation += 1  # As before a batch that fails.
     one.feed(DiskFilled(stored))
     assert one.replica.register.stored.voter.generation == register.stored._saved.generation

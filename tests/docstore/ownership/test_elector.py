@@ -1,4 +1,4 @@
-"""The vote for users' own processes: each rule by itself, on one elector and a clock of its own."""
+"""The vote for users' own processes: each rule by itself, on one elector with a test's clock."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ from docstore.ownership.elector_messages import (
 TIMES = Times(heartbeat_s=0.2, patience_s=1.0)
 RHO = 0.02
 WINDOW_S = 0.98 / 1.02
-"""For so long after its sending a heartbeat proves something, with that patience and rho."""
+"""The validity of a heartbeat from its sending on, with that patience and rho."""
 
 
 def elector(peers: str = "bc", *, stored: tuple[int, str] = (4, ""), now: float = 0.0) -> Elector:
@@ -51,7 +51,7 @@ def asked(one: Elector, sender: str, message: RequestVote, *, now: float) -> boo
 
 
 def leader(peers: str = "bc", *, now: float = 10.0) -> Elector:
-    """Return an elector that has just been elected for generation 5, and has proved nothing yet."""
+    """Return a leader just elected for generation 5, without a proof yet."""
     one = elector(peers)
     one.step(Tick(), now)
     for pre in (True, False):
@@ -165,7 +165,7 @@ def test_l10_a_leader_that_is_not_answered_steps_down() -> None:
     assert one.step(Tick(), 10.2 + WINDOW_S + 0.001) == [Changed(5, None)]
     assert one.role is Role.FOLLOWER
     follow(one, "b", 11.0, now=11.2)
-    assert not one.leads(11.2), "its time in that generation is over"
+    assert not one.leads(11.2), "it led again in a generation that it had left"
 
 
 def test_a_leader_that_hears_of_a_later_generation_steps_down_at_once() -> None:
@@ -208,7 +208,7 @@ def test_l22_a_leader_lets_go_before_it_asks_for_its_succession() -> None:
     assert effects == [Send("b", Lead(5, 10.1, succeed=True)), Changed(5, None)]
     follow(one, "b", 10.1, now=10.2)
     follow(one, "c", 10.1, now=10.2)
-    assert not one.leads(10.2), "it came back"
+    assert not one.leads(10.2), "it led again"
     assert answers(one.step(Tick(), 10.4)) == [Lead(5, 10.4, succeed=True)]
 
 
@@ -230,7 +230,7 @@ def test_l22_nobody_succeeds_who_is_behind_or_was_not_heard() -> None:
     assert one.step(Transfer("e"), 10.2) == []
     assert one.leads(10.2)
     assert answers(one.step(Transfer(""), 10.2)) == [Lead(5, 10.2, succeed=True)]
-    assert one.step(Transfer("d"), 10.3) == [], "who has let go has nothing to give"
+    assert one.step(Transfer("d"), 10.3) == [], "a leader that has resigned transferred"
 
 
 def test_a_request_to_succeed_that_is_late_is_void() -> None:

@@ -1,4 +1,4 @@
-"""The vote as a group: scenarios by their numbers, and bad days by seed."""
+"""The vote as a group: scenarios by their numbers, and faults by seed."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_l02_one_of_three_leads_never_and_two_of_three_do() -> None:
     arena.crash("b")
     arena.run(30)
     assert arena.leaders() == []
-    assert arena.generation("c") == 0, "a lonely candidate counted up"
+    assert arena.generation("c") == 0, "a lone candidate raised its generation"
     arena.restart("a")
     assert elected(arena, within_s=3.0)
 
@@ -59,7 +59,7 @@ def test_l07_who_is_behind_a_majority_is_never_elected(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_l09_candidates_at_once_elect_one_in_the_end(seed: int) -> None:
-    times = Times(heartbeat_s=0.01, patience_s=0.021)  # All are impatient at about the same time.
+    times = Times(heartbeat_s=0.01, patience_s=0.021)  # All campaign at about the same time.
     arena = Electors(5, seed=seed, times=times)
     arena.network.weather.straggle = 0.0
     elected(arena, within_s=5.0)

@@ -1,4 +1,4 @@
-"""What a member of a consumer group may conclude from its commits."""
+"""Conclusions of a consumer group's member from its commits."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ OVERLAPPING = windows_on_kafka(Mode.NON_EXCLUSIVE)
 
 
 def joined(mode: Mode = Mode.EXCLUSIVE, token: int = 10) -> Membership:
-    """A member to which partition 1 is assigned, with a token and no proof yet."""
+    """Return a member with partition 1, a token, and no proof yet."""
     member = Membership(PARTITIONS, EXCLUSIVE if mode is Mode.EXCLUSIVE else OVERLAPPING)
     rejoin(member, token)
     return member

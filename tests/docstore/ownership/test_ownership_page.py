@@ -1,4 +1,4 @@
-"""What docs/ownership.md shows as a test is one."""
+"""The test that docs/ownership.md shows works."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A proof counts from the sending, and is over before what was granted is."""
+"""A proof counts from the sending, and ends before its grant."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ def test_a_window_that_is_allowed_is_over_before_the_owner_counts_to_the_ttl(
     try:
         check_disjoint(window_s, ttl_s, 0.02)
     except ValueError:
-        # Refused with a reason: clocks exist by which it would not be safe.
+        # Rightly refused: with some clocks it would not be safe.
         assert window_s / 0.98 * 1.02 >= ttl_s * 0.95
         return
     believed_until = window_s / holder  # In true seconds after the sending.
