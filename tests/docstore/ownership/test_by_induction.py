@@ -26,14 +26,14 @@ OVERLAPPING = Windows.of(Mode.NON_EXCLUSIVE)
 # Roles
 
 
-def test_n03_roles_are_carried_by_their_number_modulo_the_partitions() -> None:
+def test_n03_a_role_maps_to_its_number_modulo_the_partitions() -> None:
     assert [partition_of(role, 3) for role in range(10)] == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
     carried = {partition_of(role, 5) for role in range(2)}
     assert carried == {0, 1}, "with more partitions than roles the others carry none"
 
 
 @given(st.integers(0, 10**12), st.integers(1, 4096))
-def test_n03_every_role_resolves_whatever_there_are(role: int, partitions: int) -> None:
+def test_n03_every_role_resolves_with_any_number_of_partitions(role: int, partitions: int) -> None:
     assert 0 <= partition_of(role, partitions) < partitions
 
 
@@ -46,7 +46,7 @@ def test_n03_there_is_no_role_below_zero() -> None:
         vector.token(-1)
 
 
-def test_n03_the_roles_of_one_partition_come_and_go_together() -> None:
+def test_n03_the_roles_of_one_partition_are_acquired_and_lost_together() -> None:
     vector = Induced(3, EXCLUSIVE)
     vector.confirmed(1, 7, stamp=0.0, now=0.1)
     assert [role for role in range(10) if vector.leads(role, 1.0)] == [1, 4, 7]
@@ -67,7 +67,7 @@ def test_n17_a_key_has_one_slot_of_a_fixed_number_and_slots_are_even() -> None:
 # Windows
 
 
-def test_the_usual_windows_are_those_that_the_documentation_names() -> None:
+def test_the_default_windows_are_the_documented_ones() -> None:
     assert (EXCLUSIVE.session_s, EXCLUSIVE.window_s, EXCLUSIVE.heartbeat_s) == (6.0, 3.0, 0.75)
     assert (OVERLAPPING.window_s, OVERLAPPING.grace_s) == (18.0, 0.0)
 
@@ -102,7 +102,7 @@ def test_windows_that_do_not_fit_are_refused_with_a_reason(
         windows(mode, **times)
 
 
-def test_windows_that_just_fit_are_taken() -> None:
+def test_windows_that_just_fit_are_accepted() -> None:
     assert windows(Mode.EXCLUSIVE, window_s=5.98).window_s == 5.98
     assert windows(Mode.NON_EXCLUSIVE, window_s=7.1).window_s == 7.1
     patient = windows(Mode.EXCLUSIVE, window_s=3.0, keeps_sessions=False, grace_s=3.01)
@@ -121,7 +121,7 @@ def test_a_partition_is_led_from_its_first_confirmation() -> None:
     assert vector.token(1) is None
 
 
-def test_n15_without_a_pulse_for_the_window_it_leads_no_more_though_no_event_came() -> None:
+def test_n15_without_a_pulse_a_lead_ends_with_its_window_before_any_event() -> None:
     vector = Induced(1, EXCLUSIVE)
     vector.confirmed(0, 7, stamp=10.0, now=10.0)
     assert vector.leads(0, 13.0)
@@ -130,7 +130,7 @@ def test_n15_without_a_pulse_for_the_window_it_leads_no_more_though_no_event_cam
     assert vector.lapsed(14.0) == []
 
 
-def test_n06_after_a_pause_the_first_look_is_no_even_with_replies_that_waited() -> None:
+def test_n06_after_a_pause_the_first_check_is_false_even_with_waiting_replies() -> None:
     vector = Induced(1, EXCLUSIVE)
     vector.confirmed(0, 7, stamp=10.0, now=10.0)
     # Stopped at 10.5, after a pulse was sent; its reply is read when the process goes on.
@@ -145,7 +145,7 @@ def test_n06_after_a_pause_the_first_look_is_no_even_with_replies_that_waited() 
     there_s=st.floats(0.0, 30.0),
     back_s=st.floats(0.0, 30.0),
 )
-def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_may_say_yes(
+def test_n05_a_cut_off_owner_stops_before_a_successor_may_lead(
     holder: float, coordinator: float, there_s: float, back_s: float
 ) -> None:
     """Count true seconds from the last answered pulse; clocks are off by up to 2 %."""
@@ -158,7 +158,7 @@ def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_may_say_yes(
     assert not vector.leads(0, successor_at * holder)
 
 
-def test_what_lapsed_is_acquired_again_with_the_same_token() -> None:
+def test_a_lapsed_partition_is_acquired_again_with_the_same_token() -> None:
     vector = Induced(1, EXCLUSIVE)
     vector.confirmed(0, 7, stamp=10.0, now=10.0)
     vector.lapsed(14.0)
@@ -174,7 +174,7 @@ def test_another_token_is_another_tenure() -> None:
     assert vector.token(0) == 9
 
 
-def test_a_partition_that_is_revoked_is_led_no_more_and_stays_behind_the_barrier() -> None:
+def test_a_revoked_partition_is_not_led_and_stays_protected() -> None:
     vector = Induced(1, EXCLUSIVE)
     vector.confirmed(0, 7, stamp=10.0, now=10.0)
     [revoked] = vector.revoked(0)
@@ -189,7 +189,7 @@ def test_a_partition_that_is_revoked_is_led_no_more_and_stays_behind_the_barrier
     assert vector.confirmed(0, 9, stamp=16.0, now=16.0) == [Acquired(0, 9)]
 
 
-def test_nobody_is_told_of_an_end_that_was_not_told_of_a_beginning() -> None:
+def test_a_lapsed_partition_is_not_reported_as_revoked() -> None:
     vector = Induced(1, EXCLUSIVE)
     vector.confirmed(0, 7, stamp=10.0, now=10.0)
     vector.lapsed(14.0)
@@ -197,7 +197,7 @@ def test_nobody_is_told_of_an_end_that_was_not_told_of_a_beginning() -> None:
     assert vector.held == {}
 
 
-def test_who_is_fenced_leads_nothing_at_once() -> None:
+def test_a_fenced_member_leads_nothing_at_once() -> None:
     vector = Induced(3, EXCLUSIVE)
     for partition in range(3):
         vector.confirmed(partition, 7, stamp=10.0, now=10.0)
@@ -213,7 +213,7 @@ def test_a_child_of_this_process_leads_nothing() -> None:
     assert not vector.leads(0, 10.0)
 
 
-def test_with_a_grace_it_leads_only_when_that_is_over_and_is_told_then() -> None:
+def test_with_a_grace_a_member_leads_only_after_it() -> None:
     times = windows(Mode.EXCLUSIVE, window_s=2.0, keeps_sessions=False, grace_s=2.5)
     vector = Induced(1, times)
     assert vector.confirmed(0, 7, stamp=10.0, now=10.0) == []
@@ -229,14 +229,14 @@ def test_with_a_grace_it_leads_only_when_that_is_over_and_is_told_then() -> None
 # The paper's plain form
 
 
-def test_messages_that_are_received_make_a_leader_where_two_do_no_harm() -> None:
+def test_a_received_message_makes_a_leader_of_a_non_exclusive_role() -> None:
     vector = Induced(2, OVERLAPPING)
     assert vector.received(1, 10.0) == [Acquired(1, 0)]
     assert vector.leads(1, 28.0)
     assert not vector.leads(1, 28.1)
 
 
-def test_the_plain_form_would_let_two_lead_and_is_refused_for_exclusive_roles() -> None:
+def test_the_plain_form_is_refused_for_exclusive_roles() -> None:
     with pytest.raises(AssertionError):
         Induced(1, EXCLUSIVE).received(0, 10.0)
 
@@ -246,7 +246,9 @@ def test_the_plain_form_would_let_two_lead_and_is_refused_for_exclusive_roles() 
     [lambda vector: vector.revoked(0), lambda vector: vector.released(0)],
     ids=["revoked", "released"],
 )
-def test_what_is_not_held_cannot_be_taken(end: Callable[[Induced], object]) -> None:
+def test_a_partition_that_is_not_held_cannot_be_revoked_or_released(
+    end: Callable[[Induced], object],
+) -> None:
     vector = Induced(1, EXCLUSIVE)
     assert not end(vector)
     assert vector.held == {}

@@ -69,7 +69,7 @@ def test_equal_ranks_do_not_make_the_choice_depend_on_the_order_of_answers() -> 
         ({}, [], None),
     ],
 )
-def test_what_is_on_all_that_are_required_is_committed(
+def test_the_end_that_all_required_replicas_have_is_committed(
     acks: dict[str, int], required: list[str], high: int | None
 ) -> None:
     assert high_watermark(acks, required) == high
@@ -88,7 +88,7 @@ def test_what_is_on_all_that_are_required_is_committed(
         ((A,), (), [], 2, ((A,), ())),  # It became greater: B, long outside, stays out.
     ],
 )
-def test_who_leaves_stays_eligible_only_while_nothing_can_be_committed(
+def test_a_leaving_replica_stays_eligible_only_while_too_few_are_in_step(
     lrs: Copies, elr: Copies, gone: list[Copy], least: int, after: tuple[Copies, Copies]
 ) -> None:
     assert without(lrs, elr, gone, least) == after
@@ -104,7 +104,7 @@ def test_who_leaves_stays_eligible_only_while_nothing_can_be_committed(
         ((A, B), (), ("b", "2"), 1, ((A, ("b", "2")), ())),
     ],
 )
-def test_who_catches_up_joins_in_the_place_of_what_its_node_held_before(
+def test_a_replica_that_catches_up_replaces_the_earlier_copy_of_its_node(
     lrs: Copies, elr: Copies, copy: Copy, least: int, after: tuple[Copies, Copies]
 ) -> None:
     assert with_added(lrs, elr, copy, least) == after
@@ -121,7 +121,7 @@ def test_who_catches_up_joins_in_the_place_of_what_its_node_held_before(
         ((A, B), (), [C, D], C, 2, ((C,), ())),  # An unclean one.
     ],
 )
-def test_an_election_keeps_who_answered_of_the_eligible(
+def test_an_election_keeps_the_eligible_replicas_that_answered(
     lrs: Copies, elr: Copies, answered: list[Copy], candidate: Copy, least: int,
     after: tuple[Copies, Copies],
 ) -> None:  # fmt: skip
@@ -129,7 +129,7 @@ def test_an_election_keeps_who_answered_of_the_eligible(
 
 
 @given(lrs=SETS, elr=SETS, gone=SETS, copy=st.sampled_from(COPIES), least=st.integers(1, 3))
-def test_nobody_becomes_eligible_by_leaving_and_nobody_stays_so_beside_enough(
+def test_eligible_replicas_were_known_and_end_once_enough_are_in_step(
     lrs: list[Copy], elr: list[Copy], gone: list[Copy], copy: Copy, least: int
 ) -> None:
     before = tuple(lrs), tuple(each for each in elr if each not in lrs)
@@ -162,7 +162,7 @@ def state(resolution: str, epoch: int = 5, **members: Any) -> dict[str, Any]:
     } | members  # fmt: skip
 
 
-def test_the_table_of_transitions_is_all_that_may_follow() -> None:
+def test_only_the_transitions_of_the_table_are_allowed() -> None:
     allowed = set()
     for before, after, grown in product(Resolution, Resolution, (-1, 0, 1, 2)):
         if not may_follow(state(before), state(after, 5 + grown)):
@@ -170,7 +170,7 @@ def test_the_table_of_transitions_is_all_that_may_follow() -> None:
     assert allowed == {(*pair, each.epochs) for pair, each in RESOLUTIONS.items()}
 
 
-def test_each_election_and_nothing_else_has_an_epoch_of_its_own() -> None:
+def test_each_election_and_nothing_else_starts_an_epoch() -> None:
     grown = {pair for pair, each in RESOLUTIONS.items() if each.epochs}
     assert {after for _, after in grown} == {Resolution.ELECTION}
     assert all(each.epochs == 1 for pair, each in RESOLUTIONS.items() if pair in grown)
@@ -179,7 +179,7 @@ def test_each_election_and_nothing_else_has_an_epoch_of_its_own() -> None:
     assert led == {(Resolution.CANDIDATE_FOUND, Resolution.ONLINE)}
 
 
-def test_the_table_is_what_users_read() -> None:
+def test_the_table_is_the_documented_one() -> None:
     said = set()
     for line in (ROOT / "docs/partitions.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

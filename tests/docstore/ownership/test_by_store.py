@@ -98,7 +98,7 @@ def test_the_first_to_campaign_holds_and_its_token_is_the_version_of_its_row() -
     assert (election.holder, election.token, election.waiting) == ("a", 1, ["b"])
 
 
-def test_l05_who_campaigns_twice_has_one_place_and_the_same_token() -> None:
+def test_l05_a_second_campaign_keeps_one_place_and_the_token() -> None:
     election = Document()
     for name in "aabb":
         election.campaign(name)
@@ -115,7 +115,7 @@ def test_l21_a_resignation_gives_the_turn_to_the_next_in_the_same_row() -> None:
     assert election.token == election.rows[-1].version == 4
 
 
-def test_l22_a_transfer_goes_to_who_is_named_in_one_row_and_ends_the_old_token() -> None:
+def test_l22_a_transfer_to_the_named_candidate_takes_one_row_and_ends_the_old_token() -> None:
     election = Document()
     for name in "abc":
         election.campaign(name)
@@ -127,7 +127,7 @@ def test_l22_a_transfer_goes_to_who_is_named_in_one_row_and_ends_the_old_token()
     assert election.ask("Transfer", candidate="c", token=old, to="b") == (409, "other-token")
 
 
-def test_only_the_holder_proclaims_and_everybody_sees_what() -> None:
+def test_only_the_holder_proclaims_a_value_that_is_shown() -> None:
     election = Document()
     election.campaign("a")
     assert election.ask("Proclaim", candidate="a", token=1, value={"url": "x"}) == (201, "")
@@ -137,7 +137,7 @@ def test_only_the_holder_proclaims_and_everybody_sees_what() -> None:
     assert election.token == 1
 
 
-def test_who_does_not_know_whether_it_holds_withdraws_by_its_lease() -> None:
+def test_a_candidate_that_does_not_know_its_place_withdraws_by_its_lease() -> None:
     election = Document()
     for name in "abc":
         election.campaign(name)
@@ -159,7 +159,7 @@ def test_the_same_name_under_another_lease_waits_for_its_predecessor() -> None:
     assert (election.state["holder"]["lease"], election.token) == (lease("second"), 3)
 
 
-def test_whose_lease_ended_is_out_of_the_queue_and_the_next_holds() -> None:
+def test_an_ended_lease_removes_its_candidate_and_promotes_the_next() -> None:
     election = Document()
     for name in "abc":
         election.campaign(name)
@@ -172,7 +172,7 @@ def test_whose_lease_ended_is_out_of_the_queue_and_the_next_holds() -> None:
     assert (election.holder, election.state["vacant"]) == ("", "expired")
 
 
-def test_after_an_expiry_nobody_holds_until_the_grace_is_said_to_be_over() -> None:
+def test_after_an_expiry_no_candidate_holds_until_promotion() -> None:
     election = Document(grace_ms=500)
     for name in "ab":
         election.campaign(name)
@@ -187,7 +187,7 @@ def test_after_an_expiry_nobody_holds_until_the_grace_is_said_to_be_over() -> No
     assert election.holder == "c"  # A holder that resigns has stopped: no grace.
 
 
-def test_a_full_queue_takes_nobody_but_who_is_in_it() -> None:
+def test_a_full_queue_takes_only_candidates_that_are_in_it() -> None:
     queue = tuple(Candidate(f"c{n}", lease("x")) for n in range(QUEUE_MAX))
     full = Turns(Candidate("a", lease("x")), 1, queue)
     with pytest.raises(Refusal) as refused:
@@ -298,7 +298,7 @@ class Model:
 
 
 @given(st.lists(STEPS, min_size=10, max_size=60), st.sampled_from([0, 500]))
-def test_l09_x3_whatever_happens_each_version_has_one_holder_and_tokens_grow(
+def test_l09_x3_each_version_has_one_holder_and_tokens_grow(
     script: list[tuple[str, str]], grace_ms: int
 ) -> None:
     model = Model(grace_ms)
@@ -320,7 +320,7 @@ def test_l09_x3_whatever_happens_each_version_has_one_holder_and_tokens_grow(
 # Requests that come late
 
 
-def test_a_campaign_that_comes_after_its_sender_has_gone_on_makes_no_holder() -> None:
+def test_a_late_campaign_makes_no_holder() -> None:
     election = Document()
     campaign = {"candidate": "a", "lease": lease("a"), "number": 1}
     assert election.ask("Campaign", **campaign) == (201, "")
@@ -335,7 +335,7 @@ def test_a_campaign_that_comes_after_its_sender_has_gone_on_makes_no_holder() ->
     assert election.ask("Campaign", **campaign | {"number": 3}) == (409, "late")
 
 
-def test_a_value_does_not_go_back_to_one_that_comes_late() -> None:
+def test_a_late_value_is_refused() -> None:
     election = Document()
     election.ask("Campaign", candidate="a", lease=lease("a"), number=1)
     for number, value, expected in ((2, "x", 201), (2, "x", 200), (4, "z", 201), (3, "y", 409)):
@@ -344,7 +344,7 @@ def test_a_value_does_not_go_back_to_one_that_comes_late() -> None:
     assert election.state["holder"]["value"] == "z"
 
 
-def test_what_is_remembered_of_a_candidate_goes_with_its_lease() -> None:
+def test_the_past_of_a_candidate_ends_with_its_lease() -> None:
     election = Document()
     election.ask("Campaign", candidate="a", lease=lease("a"), number=7)
     election.ask("Resign", candidate="a", token=1, number=8)
@@ -354,7 +354,7 @@ def test_what_is_remembered_of_a_candidate_goes_with_its_lease() -> None:
     assert election.ask("Gone", lease=lease("a")) == (200, "")
 
 
-def test_the_oldest_of_those_who_were_here_are_forgotten() -> None:
+def test_the_oldest_past_candidate_is_forgotten() -> None:
     past = tuple(Past("c", lease(str(n)), 1) for n in range(PAST_MAX))
     turns = Turns(Candidate("a", lease("a"), None, 1), 1, past=past)
     after = resigned(turns, "a", 1, number=2, version=2)
@@ -366,7 +366,7 @@ NUMBERED = st.tuples(st.sampled_from(["Campaign", "Campaign", "Resign", "Withdra
 
 
 @given(st.lists(st.tuples(NUMBERED, st.lists(st.integers(0, 100), max_size=3)), max_size=30))
-def test_a_request_changes_nothing_once_a_newer_one_of_its_sender_was_carried_out(
+def test_a_request_older_than_an_executed_one_of_its_sender_changes_nothing(
     script: list[tuple[tuple[str, str], list[int]]],
 ) -> None:
     election = Document()

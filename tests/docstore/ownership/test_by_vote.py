@@ -93,7 +93,7 @@ def test_l01_three_fresh_nodes_elect_one_leader_within_three_seconds(seed: int) 
     assert len({each.stored.voter.generation for each in registers}) == 1
 
 
-def test_l02_one_of_three_elects_nobody_and_requests_are_refused() -> None:
+def test_l02_one_of_three_elects_no_leader_and_requests_are_refused() -> None:
     world, cluster, _ = group(1)
     for name in ("n1", "n2"):
         cluster.crash(name)
@@ -140,7 +140,7 @@ def test_l07_a_longer_log_of_an_older_generation_is_refused(pre: bool) -> None:
     assert voter().asked(9.0, "b", 5, NEW, OLD, pre=pre)
 
 
-def test_a_pre_vote_binds_nobody_and_spares_a_leader_that_is_heard() -> None:
+def test_a_pre_vote_does_not_bind_and_spares_a_heard_leader() -> None:
     one = voter()
     assert one.asked(9.0, "b", 5, SAME, SAME, pre=True)
     assert (one.generation, one.voted_for, one.role) == (4, "", Role.FOLLOWER)
@@ -196,7 +196,7 @@ def test_l13_a_paused_leader_that_resumes_is_refused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
+def test_l14_a_decided_change_survives_its_leader(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
     world.run(world.now + 0.5)
@@ -210,7 +210,7 @@ def test_l14_a_change_that_was_answered_outlives_its_leader(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> None:
+def test_l15_a_change_that_only_its_leader_has_is_not_used(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
     world.run(world.now + 0.5)
@@ -230,7 +230,7 @@ def test_l15_a_change_that_its_leader_alone_has_is_used_by_nobody(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> None:
+def test_l17_a_change_stored_at_a_majority_is_kept(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     leader = elected(world, cluster)
     world.run(world.now + 0.5)
@@ -253,7 +253,7 @@ def test_l17_what_an_earlier_leader_stored_at_a_majority_is_kept(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l22_a_leader_that_drains_is_followed_within_two_heartbeats(seed: int) -> None:
+def test_l22_a_draining_leader_is_replaced_within_two_heartbeats(seed: int) -> None:
     world, cluster, _ = group(seed, 5)
     old = elected(world, cluster)
     world.run(world.now + 0.5)
@@ -287,7 +287,7 @@ def test_l22_only_the_leader_itself_can_ask_for_its_succession() -> None:
     assert register.stored.voter.role is Role.CANDIDATE
 
 
-def test_l25_a_voter_whose_disk_is_full_goes_back_to_what_the_disk_says() -> None:
+def test_l25_a_voter_with_a_full_disk_returns_to_the_stored_vote() -> None:
     world, cluster, _ = group(3)
     elected(world, cluster)
     world.run(world.now + 0.5)

@@ -39,7 +39,7 @@ def answers(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
-def stand(generation: int, **settings: int) -> RequestVote:
+def vote_request(generation: int, **settings: int) -> RequestVote:
     default = {"last_generation": 0, "last_number": 0, "pre": False, "transfer": False}
     return RequestVote(generation, **(default | settings))  # type: ignore[arg-type]
 
@@ -67,26 +67,26 @@ def follow(one: Elector, peer: str, sent_s: float, *, now: float, number: int = 
 
 def test_l05_a_vote_is_given_once_in_a_generation() -> None:
     one = elector()
-    assert asked(one, "b", stand(5), now=2.0)
-    assert asked(one, "b", stand(5), now=2.1)
-    assert not asked(one, "c", stand(5), now=2.2)
-    assert asked(one, "c", stand(6), now=2.3)
+    assert asked(one, "b", vote_request(5), now=2.0)
+    assert asked(one, "b", vote_request(5), now=2.1)
+    assert not asked(one, "c", vote_request(5), now=2.2)
+    assert asked(one, "c", vote_request(6), now=2.3)
 
 
-def test_l06_a_vote_is_kept_before_it_is_told_and_binds_after_a_restart() -> None:
-    kept, answer = tell(elector(), "b", stand(5), now=2.0)
+def test_l06_a_vote_is_stored_before_it_is_sent_and_binds_after_a_restart() -> None:
+    kept, answer = tell(elector(), "b", vote_request(5), now=2.0)
     assert kept == SaveVote(5, "b")
     assert answer == Send("b", Granted(5, False, is_granted=True))
     again = elector(stored=(5, "b"))
-    assert not asked(again, "c", stand(5), now=2.0)
-    assert asked(again, "b", stand(5), now=2.1)
+    assert not asked(again, "c", vote_request(5), now=2.0)
+    assert asked(again, "b", vote_request(5), now=2.1)
 
 
-def test_l06_a_candidate_keeps_its_own_vote_before_it_asks_for_others() -> None:
+def test_l06_a_candidate_stores_its_own_vote_before_it_asks_for_others() -> None:
     one = elector()
-    assert one.step(Tick(), 10.0) == [Send(to, stand(5, pre=True)) for to in "bc"]
+    assert one.step(Tick(), 10.0) == [Send(to, vote_request(5, pre=True)) for to in "bc"]
     effects = tell(one, "b", Granted(5, pre=True, is_granted=True), now=10.1)
-    assert effects == [SaveVote(5, "a"), *[Send(to, stand(5)) for to in "bc"]]
+    assert effects == [SaveVote(5, "a"), *[Send(to, vote_request(5)) for to in "bc"]]
 
 
 @pytest.mark.parametrize("pre", [True, False])
@@ -94,29 +94,29 @@ def test_l07_a_candidate_that_is_behind_is_refused(pre: bool) -> None:
     one = elector()
     one.recency = Recency(2, 3)
     for generation, number, may in [(1, 9, False), (2, 2, False), (2, 3, True), (3, 0, True)]:
-        message = stand(5, last_generation=generation, last_number=number, pre=pre)
+        message = vote_request(5, last_generation=generation, last_number=number, pre=pre)
         assert asked(one, "b", message, now=9.0) is may
 
 
 @pytest.mark.parametrize("pre", [True, False])
-def test_who_hears_a_leader_votes_for_nobody_for_one_patience(pre: bool) -> None:
+def test_an_elector_that_hears_a_leader_grants_no_vote_for_one_patience(pre: bool) -> None:
     one = elector()
     tell(one, "b", Lead(4, 77.0, succeed=False), now=9.0)
-    assert not asked(one, "c", stand(5, pre=pre), now=9.99)
+    assert not asked(one, "c", vote_request(5, pre=pre), now=9.99)
     assert one.generation == 4, "a refused candidate left a trace"
-    assert asked(one, "c", stand(5, pre=pre), now=10.01)
+    assert asked(one, "c", vote_request(5, pre=pre), now=10.01)
 
 
 @pytest.mark.parametrize("pre", [True, False])
-def test_who_has_just_started_votes_for_nobody_for_one_patience(pre: bool) -> None:
+def test_an_elector_grants_no_vote_after_its_start_for_one_patience(pre: bool) -> None:
     one = elector(now=50.0)
-    assert not asked(one, "c", stand(5, pre=pre), now=50.99)
-    assert asked(one, "c", stand(5, pre=pre), now=51.01)
+    assert not asked(one, "c", vote_request(5, pre=pre), now=50.99)
+    assert asked(one, "c", vote_request(5, pre=pre), now=51.01)
 
 
-def test_a_leader_votes_for_nobody() -> None:
+def test_a_leader_grants_no_vote() -> None:
     one = leader()
-    assert not asked(one, "c", stand(6), now=10.1)
+    assert not asked(one, "c", vote_request(6), now=10.1)
     assert (one.role, one.generation) == (Role.LEADER, 5)
 
 
@@ -136,7 +136,7 @@ def test_a_proof_counts_from_the_sending_and_allows_for_wrong_clocks() -> None:
     assert TIMES.patience_s >= WINDOW_S * (1 + RHO) / (1 - RHO)
 
 
-def test_a_late_answer_to_an_early_heartbeat_takes_nothing_away() -> None:
+def test_a_late_answer_does_not_shorten_a_proof() -> None:
     one = leader()
     follow(one, "b", 10.4, now=10.5)
     follow(one, "b", 10.2, now=10.6)
@@ -144,7 +144,7 @@ def test_a_late_answer_to_an_early_heartbeat_takes_nothing_away() -> None:
 
 
 @pytest.mark.parametrize("sent_s", [12.0, 9.9, float("nan"), float("inf")])
-def test_an_answer_to_what_was_never_sent_proves_nothing(sent_s: float) -> None:
+def test_an_answer_to_a_heartbeat_never_sent_proves_nothing(sent_s: float) -> None:
     one = leader()
     follow(one, "b", sent_s, now=10.1)
     assert not one.leads(10.1)
@@ -176,7 +176,7 @@ def test_a_leader_that_hears_of_a_later_generation_steps_down_at_once() -> None:
     assert not one.leads(10.2)
 
 
-def test_a_leader_of_before_is_told_that_its_generation_is_over() -> None:
+def test_an_earlier_leader_gets_the_newer_generation() -> None:
     one = elector(stored=(6, "c"))
     assert answers(tell(one, "b", Lead(5, 3.5, succeed=False), now=9.0)) == [Follow(6, 3.5, 0, 0)]
     assert one.leader(9.0) is None
@@ -188,20 +188,20 @@ def test_a_candidate_that_was_away_learns_the_generation_from_a_refusal() -> Non
     assert tell(one, "b", Granted(8, pre=True, is_granted=False), now=10.1) == [SaveVote(8, "")]
 
 
-def test_what_was_lost_is_said_again_every_heartbeat() -> None:
+def test_requests_are_resent_every_heartbeat() -> None:
     one = elector()
-    assert answers(one.step(Tick(), 10.0)) == [stand(5, pre=True)] * 2
+    assert answers(one.step(Tick(), 10.0)) == [vote_request(5, pre=True)] * 2
     assert one.step(Tick(), 10.1) == []
-    assert answers(one.step(Tick(), 10.2)) == [stand(5, pre=True)] * 2
+    assert answers(one.step(Tick(), 10.2)) == [vote_request(5, pre=True)] * 2
     tell(one, "c", Granted(5, pre=True, is_granted=True), now=10.3)
-    assert answers(one.step(Tick(), 10.5)) == [stand(5)] * 2
+    assert answers(one.step(Tick(), 10.5)) == [vote_request(5)] * 2
     assert (
         answers(tell(one, "c", Granted(5, pre=False, is_granted=True), now=10.6))
         == [Lead(5, 10.6, succeed=False)] * 2
     )
 
 
-def test_l22_a_leader_lets_go_before_it_asks_for_its_succession() -> None:
+def test_l22_a_leader_resigns_before_it_asks_for_its_succession() -> None:
     one = leader()
     follow(one, "b", 10.0, now=10.1)
     effects = one.step(Transfer("b"), 10.1)
@@ -212,16 +212,16 @@ def test_l22_a_leader_lets_go_before_it_asks_for_its_succession() -> None:
     assert answers(one.step(Tick(), 10.4)) == [Lead(5, 10.4, succeed=True)]
 
 
-def test_l22_the_successor_stands_at_once_and_gets_the_votes_of_those_that_hear_a_leader() -> None:
+def test_l22_the_successor_campaigns_at_once_and_gets_votes_of_bound_electors() -> None:
     one, other = elector(), elector()
     for each in (one, other):
         tell(each, "c", Lead(4, 8.9, succeed=False), now=9.0)
     effects = tell(one, "c", Lead(4, 9.0, succeed=True), now=9.1)
-    assert effects[:2] == [SaveVote(5, "a"), Send("b", stand(5, transfer=True))]
-    assert asked(other, "b", stand(5, transfer=True), now=9.1)
+    assert effects[:2] == [SaveVote(5, "a"), Send("b", vote_request(5, transfer=True))]
+    assert asked(other, "b", vote_request(5, transfer=True), now=9.1)
 
 
-def test_l22_nobody_succeeds_who_is_behind_or_was_not_heard() -> None:
+def test_l22_no_peer_that_is_behind_or_silent_succeeds() -> None:
     one = leader("bcde")
     one.recency = Recency(0, 3)
     for peer, number in [("b", 2), ("c", 3), ("d", 4)]:
@@ -242,7 +242,7 @@ def test_a_request_to_succeed_that_is_late_is_void() -> None:
 def test_a_stranger_is_not_heard() -> None:
     one = elector()
     assert tell(one, "x", Lead(9, 1.0, succeed=False), now=9.0) == []
-    assert tell(one, "x", stand(9), now=9.0) == []
+    assert tell(one, "x", vote_request(9), now=9.0) == []
     assert one.generation == 4
 
 

@@ -17,11 +17,11 @@ def test_l01_three_fresh_processes_elect_one_leader_within_three_seconds(seed: i
     arena.run(5)
     assert arena.leaders() == [leader]
     assert {arena.generation(name) for name in "abc"} == {arena.generation(leader)}
-    told = {name: who for _, name, _, who in arena.changes}
-    assert told == dict.fromkeys("abc", leader)
+    learned = {name: who for _, name, _, who in arena.changes}
+    assert learned == dict.fromkeys("abc", leader)
 
 
-def test_l02_one_of_three_leads_never_and_two_of_three_do() -> None:
+def test_l02_one_of_three_never_leads_and_two_of_three_do() -> None:
     arena = Electors(3, seed=1)
     arena.crash("a")
     arena.crash("b")
@@ -33,7 +33,7 @@ def test_l02_one_of_three_leads_never_and_two_of_three_do() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l06_votes_outlive_a_crash_of_everybody(seed: int) -> None:
+def test_l06_votes_survive_a_crash_of_all_processes(seed: int) -> None:
     arena = Electors(3, seed=seed)
     before = arena.generation(elected(arena))
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_l06_votes_outlive_a_crash_of_everybody(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l07_who_is_behind_a_majority_is_never_elected(seed: int) -> None:
+def test_l07_a_process_behind_a_majority_is_never_elected(seed: int) -> None:
     arena = Electors(3, seed=seed)
     arena.hold("a", 1, 900)
     arena.hold("b", 2, 5)
@@ -85,7 +85,7 @@ def test_l10_a_leader_in_the_minority_stops_before_another_begins(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_l13_a_leader_that_was_paused_says_no_at_its_first_look(seed: int) -> None:
+def test_l13_a_paused_leader_does_not_lead_at_its_first_check(seed: int) -> None:
     arena = Electors(3, seed=seed)
     old = elected(arena)
     generation = arena.generation(old)
@@ -110,7 +110,7 @@ def test_l22_a_transfer_takes_less_than_two_heartbeats(seed: int) -> None:
     assert elected(arena, within_s=2 * HEARTBEAT_S) == to
 
 
-def test_l22_a_leader_whose_successor_dies_follows_whoever_is_elected() -> None:
+def test_l22_another_leader_is_elected_when_the_successor_dies() -> None:
     arena = Electors(3, seed=3)
     old = elected(arena)
     arena.run(1)
@@ -120,7 +120,7 @@ def test_l22_a_leader_whose_successor_dies_follows_whoever_is_elected() -> None:
     elected(arena, within_s=4 * PATIENCE_S)
 
 
-def test_l23_what_clocks_show_has_no_effect() -> None:
+def test_l23_the_offsets_of_clocks_have_no_effect() -> None:
     def leaders(offset_s: float) -> list[tuple[str, int, str | None]]:
         arena = Electors(3, seed=5)
         for process in arena.processes.values():
@@ -150,6 +150,6 @@ def test_a_voter_that_restarts_does_not_depose_a_leader_that_it_has_heard() -> N
         restart_third(seed)
 
 
-def test_clocks_that_go_wrong_by_two_percent_never_make_two_leaders() -> None:
+def test_clock_rates_wrong_by_two_percent_never_make_two_leaders() -> None:
     for seed in range(20):
         cut_leader(seed)

@@ -81,7 +81,7 @@ def test_of_two_records_of_a_tenure_the_first_that_is_answered_is_its_token() ->
 
 
 @pytest.mark.parametrize("partition", [0, 2])
-def test_a_record_for_what_is_not_ours_or_of_another_era_is_no_token(partition: int) -> None:
+def test_a_record_of_another_partition_or_era_is_no_token(partition: int) -> None:
     member = joined(Mode.NON_EXCLUSIVE)
     member.titled(partition, 12, member.era)
     member.assigned([partition])
@@ -90,7 +90,7 @@ def test_a_record_for_what_is_not_ours_or_of_another_era_is_no_token(partition: 
     assert member.attempt(0.0) == Attempt(member.era, 0.0, {})
 
 
-def test_a_rebalance_revokes_exclusive_roles_at_once_and_says_so_before_they_are_released() -> None:
+def test_a_rebalance_revokes_exclusive_roles_before_their_release() -> None:
     member = joined()
     for stamp in (0.0, 1.0, 2.0, 3.0):
         prove(member, stamp)
@@ -104,7 +104,7 @@ def test_a_rebalance_revokes_exclusive_roles_at_once_and_says_so_before_they_are
     assert not revoked.protected(3.1)
 
 
-def test_what_was_never_told_as_acquired_is_not_told_as_revoked() -> None:
+def test_a_role_never_acquired_is_not_revoked() -> None:
     member = joined()
     prove(member, 0.0)
     assert member.revoked() == []
@@ -119,7 +119,7 @@ def test_a_rebalance_leaves_non_exclusive_roles_until_their_proofs_are_over() ->
     assert member.induced.lapsed(OVERLAPPING.window_s + 0.001) == [Fenced(1, 10, "silent")]
 
 
-def test_what_stays_over_a_rebalance_is_told_once_as_acquired_with_a_greater_token() -> None:
+def test_a_role_kept_over_a_rebalance_is_acquired_with_a_greater_token() -> None:
     member = joined(Mode.NON_EXCLUSIVE)
     prove(member, 0.0)
     member.revoked()
@@ -127,18 +127,18 @@ def test_what_stays_over_a_rebalance_is_told_once_as_acquired_with_a_greater_tok
     assert prove(member, 1.0) == [Acquired(1, 11)]
 
 
-def test_who_is_no_member_drops_exclusive_roles_and_keeps_others_to_the_end_of_the_proof() -> None:
-    for mode, told in ((Mode.EXCLUSIVE, [Fenced(1, 10, "fenced")]), (Mode.NON_EXCLUSIVE, [])):
+def test_a_removed_member_drops_exclusive_roles_and_keeps_others_while_proved() -> None:
+    for mode, events in ((Mode.EXCLUSIVE, [Fenced(1, 10, "fenced")]), (Mode.NON_EXCLUSIVE, [])):
         member = joined(mode)
         for stamp in (0.0, 1.0, 2.0, 3.0):
             prove(member, stamp)
         member.induced.lapsed(3.1)
-        assert member.refused(member.attempt(3.1)) == told
+        assert member.refused(member.attempt(3.1)) == events
         assert member.induced.leads_partition(1, 3.1) == (mode is Mode.NON_EXCLUSIVE)
         assert prove(member, 3.2) == []
 
 
-def test_who_leaves_or_fails_leads_nothing_from_then_on() -> None:
+def test_a_member_that_leaves_or_fails_leads_nothing() -> None:
     for end, kind in ((Membership.leaving, Revoked), (Membership.failed, Fenced)):
         member = joined(Mode.NON_EXCLUSIVE)
         under_way = member.attempt(0.0)
@@ -148,7 +148,7 @@ def test_who_leaves_or_fails_leads_nothing_from_then_on() -> None:
         assert not member.induced.leads_partition(1, 0.1)
 
 
-def test_a_grace_is_asked_for_whatever_the_session_is() -> None:
+def test_a_grace_is_required_with_any_session() -> None:
     windows = windows_on_kafka(Mode.EXCLUSIVE, session_s=30.0, window_s=1.0, rate_error=0.02)
     assert windows.grace_s == pytest.approx(1.0 * 1.02 / 0.98)
     with pytest.raises(ValueError, match="grace of this ledger"):

@@ -28,7 +28,7 @@ def test_the_test_of_the_page_passes() -> None:
     assert "Electors(3, seed=7, loss=0.02)" in SHOWN
 
 
-def test_the_test_of_the_page_fails_when_the_promise_is_broken(
+def test_the_test_of_the_page_fails_without_the_rules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for rule in ("leads", "_check_quorum"):

@@ -22,7 +22,7 @@ def test_answers_that_come_out_of_order_keep_the_newest_proof() -> None:
     assert proof.until == 13.0
 
 
-def test_what_was_dropped_is_not_brought_back_by_an_answer_under_way() -> None:
+def test_an_answer_in_flight_does_not_restore_a_dropped_proof() -> None:
     proof = Proof(2.0, stamp=10.0)
     proof.drop()
     proof.confirm(11.0)
@@ -36,7 +36,7 @@ def test_what_was_dropped_is_not_brought_back_by_an_answer_under_way() -> None:
     owner=st.floats(0.98, 1.02),
     delay_s=st.floats(0.0, 100.0),
 )
-def test_a_window_that_is_allowed_is_over_before_the_owner_counts_to_the_ttl(
+def test_an_accepted_window_ends_before_the_owner_counts_to_the_ttl(
     ttl_s: float, share: float, holder: float, owner: float, delay_s: float
 ) -> None:
     window_s = ttl_s * share

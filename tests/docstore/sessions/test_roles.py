@@ -157,7 +157,7 @@ def test_n13_with_two_groups_every_role_is_led_at_every_moment_whoever_dies(dies
     assert worlds[dies].led("y") == set(range(6))
 
 
-def test_n15_without_a_pulse_for_the_window_it_leads_no_more_though_no_event_came() -> None:
+def test_n15_without_a_pulse_a_lead_ends_with_its_window_before_any_event() -> None:
     world = group_of_two(2)
     [partition] = world.led("x")
     world.pause("x")
