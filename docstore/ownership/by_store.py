@@ -109,14 +109,14 @@ class Turns(NamedTuple):
 
 
 def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
-    """Return the queue with the candidate at its end; unchanged if it is in already.
+    """Return the queue with the candidate at its end; only its number changes if it is in already.
 
     version: of the row that the update makes, also in the functions below. They raise Refusal
     (409).
     """
     _check_number(turns, candidate)
     if turns.position(candidate) is not None:
-        return turns
+        return _numbered(turns, candidate)
     if candidate.number and candidate.number == turns.seen(candidate):
         raise _late(candidate)
     if len(turns.queue) >= QUEUE_MAX:
@@ -129,7 +129,7 @@ def campaigned(turns: Turns, candidate: Candidate, version: int) -> Turns:
 
 def resigned(turns: Turns, name: str, token: int, *, number: int = 0, version: int) -> Turns:
     """Return the queue after its holder resigned; the same row makes the next candidate holder."""
-    holder = _check_holder(turns, name, token)
+    holder = _check_holder(turns, name, token, number)
     past = _remembered(turns, holder, number)
     return promoted(turns._replace(holder=None, vacant=Vacant.RESIGNED, past=past), version)
 
@@ -155,7 +155,7 @@ def transferred(
     turns: Turns, name: str, token: int, *, to: str, number: int = 0, version: int
 ) -> Turns:
     """Return the queue after the holder gave its turn to a waiting candidate, in one row."""
-    holder = _check_holder(turns, name, token)
+    holder = _check_holder(turns, name, token, number)
     chosen = next((each for each in turns.queue if each.name == to), None)
     if chosen is None:
         raise Refusal(
@@ -172,8 +172,7 @@ def transferred(
 
 def proclaimed(turns: Turns, name: str, token: int, value: Any, *, number: int = 0) -> Turns:
     """Return the queue with another value of the holder."""
-    holder = _check_holder(turns, name, token)
-    _check_number(turns, holder._replace(number=number))
+    holder = _check_holder(turns, name, token, number)
     if number and number == holder.number:
         return turns
     said = holder._replace(value=value, number=max(number, holder.number))
@@ -202,14 +201,29 @@ def promoted(turns: Turns, version: int) -> Turns:  # Tests replace this.
     return turns._replace(holder=first, token=version, queue=tuple(rest), vacant=Vacant.NO)
 
 
-def _check_holder(turns: Turns, name: str, token: int) -> Candidate:
+def _check_holder(turns: Turns, name: str, token: int, number: int) -> Candidate:
     holder = turns.holder
     if holder is None or holder.name != name:
         raise Refusal(f"{name} does not lead the election now", status=409, code=NOT_HOLDER)
     if turns.token != token:
         detail = f"`token` must be {turns.token}, the one under which {name} leads; got {token}"
         raise Refusal(detail, status=409, code="other-token")
+    _check_number(turns, holder._replace(number=number))
     return holder
+
+
+def _numbered(turns: Turns, candidate: Candidate) -> Turns:
+    """Note the number of a candidate that is in, so that its earlier requests are late."""
+    if candidate.number <= turns.seen(candidate):
+        return turns
+    held = turns.holder
+    if held is not None and held.is_same(candidate):
+        return turns._replace(holder=held._replace(number=candidate.number))
+    queue = (
+        each._replace(number=candidate.number) if each.is_same(candidate) else each
+        for each in turns.queue
+    )
+    return turns._replace(queue=tuple(queue))
 
 
 def _check_number(turns: Turns, candidate: Candidate) -> None:
