@@ -1,4 +1,4 @@
-"""A process that commits rows one by one and says so after each; for tests that kill it.
+"""A process that commits rows one by one and prints each result; for tests that kill it.
 
 Prints "boot N", then the n of each row once it is durable, or the class of the error.
 """
@@ -28,7 +28,7 @@ async def main(path: Path, rows: int) -> None:
             print(type(error).__name__, flush=True)
         else:
             print(row.n, flush=True)
-    # As a node does that can no longer vouch for its disk: no goodbyes.
+    # End without closing, as a node does that cannot trust its disk.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Disks to test on: each can be opened, closed and opened again, as a process would."""
+"""Disks to test on: each can be opened, closed and opened again, as by processes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

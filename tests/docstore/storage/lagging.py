@@ -1,4 +1,4 @@
-"""A store whose tables lag behind, and what is insisted on while it is written and read."""
+"""A store whose tables lag behind, with checks while it is written and read."""
 
 from collections.abc import Collection, Sequence
 from random import Random
@@ -29,17 +29,17 @@ Script = list[tuple[Batch, int]]
 
 
 class Lagging:
-    """The tables of a store, and its journal. What is read goes through `reads`.
+    """The tables of a store, and its journal. Reads go through `reads`.
 
-    Each time the tables are asked they have followed some entries more than they are known to have,
-    as a follower on a thread of its own would have them; at least those that were waited for.
+    At each query the tables may have followed more entries than they are known to have, as with a
+    follower on a thread; they have at least those that were waited for.
     """
 
     def __init__(self, rng: Random, overlay: Overlay) -> None:
         self.overlay = overlay
         self.reads: Overlaid = Overlaid(overlay, self, self._wait)
         self._rng = rng
-        self._moments = [Ledger()]  # As the tables were, are or will be after each entry.
+        self._moments = [Ledger()]  # The tables after each entry.
         self._needed = 0
 
     def commit(self, writes: Sequence[Write]) -> None:
@@ -50,12 +50,12 @@ class Lagging:
         self.overlay.add(len(self._moments) - 1, writes)
 
     def follow(self, entries: int) -> None:
-        """Have the tables follow so many entries."""
+        """Have the tables follow some entries more."""
         self.overlay.drop(min(self.overlay.followed + entries, self.last))
 
     @property
     def followed(self) -> int:
-        """Return which entry the tables have followed at least."""
+        """Return the last entry that the tables are known to have followed."""
         return self.overlay.followed
 
     @property
@@ -68,7 +68,7 @@ class Lagging:
         return self._moments[number]
 
     def at_some_moment(self, needed: int = 0) -> Ledger:
-        """Return the tables as somebody finds them who asks when they have at least an entry."""
+        """Return the tables as a query may find them that needs an entry."""
         return self._moments[self._rng.randint(max(needed, self.followed), self.last)]
 
     async def _wait(self, wait: Wait) -> None:
@@ -85,7 +85,7 @@ class Lagging:
         return [ledger.answer(query) for query in queries]
 
     async def recover(self) -> Recovered:
-        """Return what is in the tables."""
+        """Recover from the tables."""
         return self._asked().recovered("", 1)
 
     async def links(
@@ -112,7 +112,7 @@ class Lagging:
 
 
 def writes_after(ledger: Ledger, batch: Batch) -> list[Write]:
-    """Return the writes of a batch; each goes on from what the ones before it have done."""
+    """Return the writes of a batch; each continues after the ones before it."""
     ledger = ledger.copy()
     writes: list[Write] = []
     for change in batch:
@@ -123,7 +123,7 @@ def writes_after(ledger: Ledger, batch: Batch) -> list[Write]:
 
 
 class OneByOne:
-    """Reads of a lagging store, each query alone: none waits because of another one."""
+    """Reads of a lagging store, each query alone, so that none waits because of another."""
 
     def __init__(self, reads: Overlaid) -> None:
         self._reads = reads
@@ -136,7 +136,7 @@ class OneByOne:
 
 
 async def play(script: Script, seed: int, store: Lagging) -> None:
-    """Commit and follow; after each step ask for everything."""
+    """Commit and follow; after each step compare all answers."""
     full = Lagging(Random(seed), Overlay())
     for batch, followed in script:
         writes = writes_after(full.tables(full.last), batch)
@@ -155,7 +155,7 @@ async def play(script: Script, seed: int, store: Lagging) -> None:
 
 
 def race(script: Script, later: Batch, seed: int, store: Lagging) -> None:
-    """Have another entry joined, and perhaps followed, between a plan and what comes of it."""
+    """Add another entry, and perhaps follow it, between a plan and its result."""
     rng = Random(seed)
     for batch, followed in script:
         store.commit(writes_after(store.tables(store.last), batch))
@@ -183,7 +183,7 @@ def race(script: Script, later: Batch, seed: int, store: Lagging) -> None:
 
 
 def _found(store: Lagging, query: Query, plan: object) -> list[Result]:
-    """Return what the tables say, at one moment, of what a plan asks them for."""
+    """Return the answers of the tables, at one moment, to the queries of a plan."""
     if isinstance(plan, Wait):
         return [store.at_some_moment(plan.number).answer(query)]
     if not isinstance(plan, Ask):

@@ -1,4 +1,4 @@
-"""Rows for tests: a writer that numbers them as an owner would."""
+"""Rows for tests: a writer that numbers them as an owner does."""
 
 from dataclasses import dataclass, field
 from typing import Any

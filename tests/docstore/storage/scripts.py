@@ -1,4 +1,4 @@
-"""Random writes to a store, and everything that it can be asked."""
+"""Random writes to a store, and all queries that it can answer."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ scripts = st.lists(st.lists(changes, max_size=4), max_size=6)
 
 
 def born(ledger: Ledger, slot: int, births: list[tuple[str, bool, int]]) -> Append:
-    """Return rows that go on where the ledger ends, with gaps between versions and times."""
+    """Return rows that continue the ledger, with gaps between versions and times."""
     end = ledger.end(slot)
     rows: list[Row] = []
     for link, deleted, step in births:
@@ -106,7 +106,7 @@ def record(slot: int, number: int, kept: int) -> SaveSlot:
 
 
 def trimmed(ledger: Ledger, slot: int, rows: int) -> list[Write]:
-    """Let go of what is superseded, some rows below the end, as of a row in between."""
+    """Trim superseded rows up to some rows below the end."""
     after, end = ledger.kept(slot), ledger.end(slot)
     kept = max(after, end - rows)
     versions = {"/a": 2, "/a/b": 3} if rows % 2 else {}
@@ -122,7 +122,7 @@ def based(slot: int, births: list[tuple[str, bool, int]]) -> list[Write]:
 
 
 def purged(ledger: Ledger, slot: int, rows: int) -> list[Write]:
-    """Remove some of the links that are deleted, below what is kept."""
+    """Remove some of the deleted links below the kept rows."""
     old = ledger.answer(Tombstones(slot, ledger.kept(slot), FOR_EVER, rows))
     return [Purge(slot, [(row.link, row.version) for row in old])]
 
@@ -202,7 +202,7 @@ def queries_of_many() -> list[NewestOfMany]:
 
 
 async def told(store: Tables) -> list[object]:
-    """Return all that a store can be asked."""
+    """Return a store's answers to all queries."""
     everything: list[object] = [replace(await store.recover(), store_id="")]
     everything += await store.read(queries())
     newest = await store.read(queries_of_many())

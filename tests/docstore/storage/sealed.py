@@ -28,7 +28,7 @@ def batch(name: str, base: int, records: int = 1, *, last_us: int = 0, size: int
 
 
 async def recovered(path: Path) -> StreamsRecovered:
-    """Return what a start finds that is followed by nothing."""
+    """Return the result of a start, and close the store."""
     store = SqliteStreamStore(path)
     try:
         return await store.open()
@@ -38,13 +38,13 @@ async def recovered(path: Path) -> StreamsRecovered:
 
 @dataclass
 class Leader:
-    """Goes on where the last batch of a partition ended, a millisecond later."""
+    """A leader that continues after the last batch of a partition, a millisecond later."""
 
     ends: dict[str, int] = field(default_factory=dict)
     now_us: int = 0
 
     def append(self, name: str, *records: int, size: int = 10) -> AppendBatches:
-        """Return a batch for each of `records`, of so many."""
+        """Return a batch for each number of records."""
         return AppendBatches([(name, self.batch(name, number, size=size)) for number in records])
 
     def batch(self, name: str, records: int = 1, *, size: int = 10) -> bytes:

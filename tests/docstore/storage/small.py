@@ -1,4 +1,4 @@
-"""A store whose journal is small, since a real one is made of 16 MiB of zeros."""
+"""A store with a small journal, since a real one begins with 16 MiB of zeros."""
 
 from pathlib import Path
 

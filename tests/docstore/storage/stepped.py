@@ -1,4 +1,4 @@
-"""A store with a journal whose tables follow when they are told to, entry by entry."""
+"""A store with a journal whose tables follow on demand, entry by entry."""
 
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ STEPS = ("nothing", "follow one", "follow three", "flush", "start again")
 
 
 class Stepped:
-    """The journal, the overlay and the tables of a release; whoever has to wait has them follow."""
+    """The journal, the overlay and the tables of a release; a waiting read makes them follow."""
 
     def __init__(self, disk: Disk) -> None:
         self._opened = Journalled(disk)
@@ -44,7 +44,7 @@ class Stepped:
                 self.start_again()
 
     def follow(self, entries: int) -> None:
-        """Have the tables follow so many entries."""
+        """Have the tables follow some entries."""
         at_once = backlog.ROWS_AT_ONCE, backlog.BYTES_AT_ONCE
         backlog.ROWS_AT_ONCE = backlog.BYTES_AT_ONCE = 0  # The first one is taken all the same.
         try:
@@ -53,33 +53,33 @@ class Stepped:
             backlog.ROWS_AT_ONCE, backlog.BYTES_AT_ONCE = at_once
 
     def flush(self) -> None:
-        """Have a power cut take back nothing of what they followed."""
+        """Sync the followed entries, so that a power cut loses none of them."""
         self._opened.now += backlog.FLUSH_S
         self.follow(1)
 
     def start_again(self) -> None:
-        """Be killed, and start on what is left."""
+        """Kill the process, and start on the files that are left."""
         disk = self._opened.disk.killed()
         self._opened.give_back()
         self._opened = Journalled(disk)
         self._begin()
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         self._opened.give_back()
 
     async def _wait(self, wait: Wait) -> None:
         while self._opened.backlog.overlay.followed < wait.number:
             self.follow(1)
 
-    # What the tables alone know.
+    # Answers of the tables alone.
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
         """Answer from the tables."""
         return reading.answer(self._raw, queries)
 
     async def recover(self) -> Recovered:
-        """Return what is in the tables."""
+        """Recover from the tables."""
         return reading.recovered(self._raw)
 
     async def links(
@@ -97,7 +97,7 @@ class Stepped:
         return listing.below(self._raw, prefix, slots)
 
     async def with_agenda(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """Read as `below`."""
+        """List from the tables."""
         return listing.with_agenda(self._raw, prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:

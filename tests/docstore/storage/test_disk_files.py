@@ -13,7 +13,7 @@ from docstore.storage.ring import Ring
 from tests.disk.laps import KEY
 
 SIZE = 3 << 19
-"""More than is written at once."""
+"""More bytes than one write has."""
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_file_for_which_there_is_no_room_takes_none(small_disk: Path) -> None:
 def test_the_name_of_the_directory_is_durable_whoever_made_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """He may have been killed before he said so, and a power cut would take all that is in it."""
+    """Sync it though a killed process made it, or a power cut would lose all that is in it."""
     (tmp_path / "journal").mkdir(mode=0o700)
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))

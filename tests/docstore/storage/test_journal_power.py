@@ -1,4 +1,4 @@
-"""A journal and its tables: whatever happens at whatever call, what was acknowledged is there."""
+"""A journal and its tables keep all acknowledged writes, whichever call fails in whichever way."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_is_lost_while_somebody_reads_from_an_old_snapshot(seed: int) -> None:
-    """Then the log cannot be copied back, nor is it synced for that."""
+    """Keep the log from being copied back, and so from that sync."""
     outcome = cut_at_random(seed, 120, watched)
     assert outcome.images > 80
     assert (outcome.lost, outcome.odd) == ([], [])
@@ -118,7 +118,7 @@ def test_nothing_is_lost_in_a_start_that_removes_files_of_a_larger_journal(seed:
 
 
 def test_rot_of_the_last_commit_is_not_taken_for_a_torn_entry() -> None:
-    """As it would be if the empty entry did not follow that is written when nothing else does."""
+    """Write an empty entry after the last one, so that rot of the last one is found."""
     disk = Disk()
     store = Journalled(disk)
     store.commit([SaveSlot(SlotRecord(1))])

@@ -1,4 +1,4 @@
-"""Each rule of the journal that is taken away is noticed."""
+"""A journal without one of its rules fails a test or a run."""
 
 import asyncio
 import tempfile
@@ -22,7 +22,7 @@ from tests.whole.store import SimulatedStore
 A = "/notes/a"
 NEWEST = Newest(1, A, FOR_EVER)
 
-# --- what the shell does, in virtual time -----------------------------------------------------
+# --- the shell, in virtual time ---------------------------------------------------------------
 
 
 def _in_virtual_time(what: Callable[[SimulatedStore], Awaitable[None]]) -> None:
@@ -33,7 +33,7 @@ def _in_virtual_time(what: Callable[[SimulatedStore], Awaitable[None]]) -> None:
             await what(store)
         finally:
             await store.close()
-            store.lose_power()  # It has lost nothing; SQLite is done with its disk.
+            store.lose_power()  # Nothing is lost; SQLite has closed its files.
 
     loop = VirtualLoop()
     try:
@@ -117,7 +117,7 @@ CAUGHT_BY_RUNS = sorted(ABLATIONS.keys() - NOTICED_BY.keys())
 @pytest.mark.parametrize("name", CAUGHT_BY_RUNS)
 def test_a_missing_rule_is_noticed_by_a_run(name: str) -> None:
     world = ABLATIONS[name].aim
-    assert world is not None, "neither a run nor a test looks after it"
+    assert world is not None, "neither a run nor a test checks it"
     seed = noticed_by(name, 8)
     assert seed is not None
     assert not world(seed)

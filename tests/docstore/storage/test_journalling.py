@@ -1,4 +1,4 @@
-"""The shell around the journal when something fails: whoever waits is told, and every end ends."""
+"""The shell around the journal in failures: every waiting call gets an error, every close ends."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ async def becomes(condition: Callable[[], object]) -> None:
 
 
 def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
-    """Have the tables wait in the midst of following; return when they do, and what ends it."""
+    """Pause the tables while they follow; return an event of the pause, and one that ends it."""
     begun, may_end, follow = threading.Event(), threading.Event(), Writer.follow
 
     def slow(*args: Any, **named: Any) -> None:
@@ -57,7 +57,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Ev
 def fails_once(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> list[object]:
-    """Have the next write to the journal fail; return what is written after it."""
+    """Have the next write to the journal fail; return the list of all attempted writes."""
     assert store._files is not None
     files, write = store._files, store._files.write
     tried: list[object] = []
@@ -154,7 +154,7 @@ def test_every_error_of_a_transaction_that_follows_is_one_of_ours(tmp_path: Path
 
 @contextmanager
 def without_room(monkeypatch: pytest.MonkeyPatch, for_s: float) -> Iterator[None]:
-    """Have the tables find no room, although the ballast is given back, and be due at once."""
+    """Have the tables find no room, even without the ballast, and be due at once."""
 
     def follow(*_: object, **__: object) -> None:
         raise DiskFull("no room")
@@ -211,7 +211,7 @@ async def test_room_that_comes_back_in_time_breaks_nothing(
 async def test_a_store_without_room_can_be_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pinned: it went on trying for ever. Whoever waits for the tables is told."""
+    """Pinned: it retried for ever. A read that waits for the tables fails."""
     store = small(tmp_path / "store.db")
     await store.open()
     with without_room(monkeypatch, 999):

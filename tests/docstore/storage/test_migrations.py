@@ -32,7 +32,7 @@ FILLED = "UPDATE {} SET later{} = rowid + 1"
 
 @dataclass(frozen=True)
 class Stored:
-    """A kind of file, and what a test needs to know about it."""
+    """A kind of file, and its properties for the tests."""
 
     name: str
     kind: Kind
@@ -40,10 +40,10 @@ class Stored:
     largest: str
     store: Callable[[Path], SqliteStore | SqliteStreamStore]
     batches: int
-    """How much is in the file: a start makes some 150 calls of the disk."""
+    """Number of batches in the file, so that a start makes some 150 calls of the disk."""
 
     def later(self, *steps: Step) -> Kind:
-        """Return what a later version makes of this kind, by these steps."""
+        """Return this kind in a later version with these steps."""
         present = self.kind.format
         return self.kind._replace(
             format=present + len(steps), steps=dict(enumerate(steps, present))
@@ -80,7 +80,7 @@ Content = list[tuple[str, list[tuple[Any, ...]]]]
 
 
 def content(connection: Any) -> Content:
-    """Return all that a file holds: definitions and lines, the count of boots among them."""
+    """Return all content of a file: definitions and lines, with the boot counter."""
     tables = connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
     return [
         (str(sql), sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr))
@@ -90,7 +90,7 @@ def content(connection: Any) -> Content:
 
 
 class Files:
-    """A disk with a file of the present format, from which any number of starts can be played."""
+    """A disk with a file of the present format, for any number of starts."""
 
     def __init__(self, stored: Stored) -> None:
         self.stored = stored
@@ -108,7 +108,7 @@ class Files:
         return Disk({name: bytearray(file) for name, file in self._files.items()})
 
     def started(self, disk: Disk, before: Callable[[str], None] = lambda call: None) -> Content:
-        """Start on a disk and copy back; return what the file then holds. Raises StoreError."""
+        """Start on a disk and copy back; return the content of the file. Raises StoreError."""
 
         def job(connection: Connection) -> Content:
             disk.before = before
@@ -121,7 +121,7 @@ class Files:
         return self._with(disk, job)
 
     def held(self, disk: Disk) -> Content:
-        """Return what the file on a disk holds, as any program finds it."""
+        """Return the content of the file on a disk, as another program finds it."""
         return self._with(disk, content)
 
     def _with(self, disk: Disk, job: Callable[[Connection], Content]) -> Content:
@@ -135,7 +135,7 @@ class Files:
 
 
 def cuts(files: Files) -> tuple[int, int]:
-    """Cut the power at each call of a start; return the images that were, and were not, whole."""
+    """Cut the power at each call of a start; return the numbers of whole and of other images."""
     after = files.started(files.disk())
     disk, rng = files.disk(), Random(2)
     whole = odd = 0

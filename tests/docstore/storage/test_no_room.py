@@ -1,4 +1,4 @@
-"""A start on a disk that is full: refused in one line, or with the room that was kept for it."""
+"""A start on a full disk: refused in one line, or made in the reserved room."""
 
 import asyncio
 import os
@@ -26,11 +26,11 @@ from tests.docstore.storage.logs import Author
 from tests.docstore.storage.small import SIZES, small
 
 LARGE = Sizes(file_bytes=1 << 20, files_max=3)
-"""Of which the ballast alone is more than the small disk has."""
+"""Sizes whose ballast alone is larger than the small disk."""
 
 
 def fill(disk: Path) -> Path:
-    """Leave no room at all; return the file that takes it."""
+    """Fill the disk; return the file that does it."""
     filler = disk / "filler"
     take_the_rest(filler)
     return filler
@@ -56,7 +56,7 @@ def remove(path: Path, end: str) -> None:
 
 
 async def killed_behind(path: Path, monkeypatch: pytest.MonkeyPatch, to: Path) -> Path:
-    """Leave in `to` a store that was killed before its tables had what is in its journal."""
+    """Leave in `to` a store killed before its tables had followed its journal."""
     path.parent.mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(journalling, "FOLLOW_S", 3600)
@@ -70,7 +70,7 @@ async def killed_behind(path: Path, monkeypatch: pytest.MonkeyPatch, to: Path) -
 
 
 async def test_a_store_for_which_there_is_no_room_is_not_begun(small_disk: Path) -> None:
-    """It could take no write, and nobody would be told."""
+    """Refuse, as the store could take no write, which no client would learn."""
     path = small_disk / "store.db"
     with pytest.raises(DiskFull, match=r"store.db: no room for a start, which takes 10 MiB: 3 MiB"):
         await SqliteStore(path, sizes=LARGE).open()
@@ -135,7 +135,7 @@ async def test_what_is_in_the_journal_goes_into_the_tables_on_a_full_disk(
 
 
 async def rows_until_there_is_no_room(store: SqliteStore, author: Author) -> int:
-    """Commit rows until they are refused; return how many were taken."""
+    """Commit rows until they are refused; return how many were accepted."""
     for taken in range(1000):
         row = author.row(1, f"/full/{taken}", state=b"x" * 8000)
         try:
@@ -148,7 +148,7 @@ async def rows_until_there_is_no_room(store: SqliteStore, author: Author) -> int
 async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_there_is_room_for(
     small_disk: Path,
 ) -> None:
-    """Pinned: it took nothing, so nobody could own a slot, and nothing was read."""
+    """Pinned: it accepted nothing, so no node could own a slot, and no read was served."""
     store, author = small(small_disk / "store.db"), Author()
     await store.open()
     filler = fill(small_disk)
@@ -164,7 +164,7 @@ async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_
     async with asyncio.timeout(10):
         while not (backlog.is_empty and backlog.is_flushed and backlog._is_marked):
             await asyncio.sleep(0.02)
-    take_the_rest(filler)  # Somebody else has what was given back.
+    take_the_rest(filler)  # Another program takes the released room.
     with pytest.raises(DiskFull):
         await store.commit([SaveSlot(SlotRecord(1, promised=(8, "n1")))])
     found = (await store.recover()).slots[1]
@@ -178,7 +178,7 @@ async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_
 
 
 async def test_a_node_alone_whose_disk_fills_is_read_from_all_the_while(small_disk: Path) -> None:
-    """Pinned: no slot had an owner until there was room; an update was told as "no-owner"."""
+    """Pinned: no slot had an owner until there was room; updates were refused as "no-owner"."""
     store = small(small_disk / "store.db")
     driver, replica = await alone(store)
     read = Operation(verb="GET", link=LINK)
@@ -195,7 +195,7 @@ async def test_a_node_alone_whose_disk_fills_is_read_from_all_the_while(small_di
             filler, number = fill(small_disk), 0
             while (answer := await put(number)).status == 201:
                 number += 1
-            # That one may have been on its way to the disk when it was full: nobody knows.
+            # That one may have been on its way to the disk when it became full: unknown.
             assert (answer.status, answer.code) in [(503, "disk-full"), (504, "undecided")]
             refused = await put(number)
             assert (refused.status, refused.code, refused.unknown) == (503, "disk-full", False)
@@ -231,7 +231,7 @@ async def test_a_store_is_closed_in_order_with_the_room_that_was_kept(
 
 
 def docstore(*arguments: str) -> tuple[int, list[str]]:
-    """Run a command; return its exit code and the lines that it says."""
+    """Run a command; return its exit code and its output lines."""
     done = subprocess.run(
         [sys.executable, "-m", "docstore", *arguments],
         capture_output=True,

@@ -1,6 +1,6 @@
 """The n-th call of the disk fails, for every n: never a wrong row, never half a batch.
 
-Source: how SQLite tests itself ("fail at the n-th call, for every n").
+Source: SQLite's own tests ("fail at the n-th call, for every n").
 """
 
 import pytest

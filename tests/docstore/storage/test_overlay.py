@@ -1,4 +1,4 @@
-"""Overlay and tables together answer as if the tables had followed everything."""
+"""Overlay and tables together answer as tables do that have followed all entries."""
 
 import asyncio
 from random import Random
@@ -45,7 +45,7 @@ def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
     race(script, later, seed, lagging(seed))
 
 
-# One by one
+# Single cases
 
 
 def test_a_document_that_is_here_is_answered_without_the_tables() -> None:
@@ -115,7 +115,7 @@ def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:
 
 
 def test_a_digest_waits_for_a_record_alone() -> None:
-    """It says how far a slot has come, and an empty one has come to what it keeps."""
+    """Wait, as the digest has the end of a slot, which for an empty one is in its record."""
     overlay = Overlay()
     overlay.add(1, [SaveSlot(SlotRecord(1, kept=9))])
     assert (overlay.all_of([1, 2]), overlay.all_of([2])) == (Wait(1), Wait(0))

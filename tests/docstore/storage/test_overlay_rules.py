@@ -1,4 +1,4 @@
-"""Each rule of the overlay that is taken away is missed."""
+"""An overlay without one of its rules fails a test."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,7 +51,7 @@ class EmptiedBeforeTheCommit(Lagging):
 
 
 class TablesFirst(Lagging):
-    """The tables are asked before the overlay is looked at, and follow meanwhile."""
+    """The tables are read before the overlay, and follow meanwhile."""
 
     def __init__(self, rng: Random, overlay: Overlay) -> None:
         super().__init__(rng, overlay)
@@ -69,28 +69,28 @@ class TablesFirst(Lagging):
 
 
 class NothingWaits(Overlay):
-    """Rows of a slot are used although some of them are to be taken away."""
+    """Rows of a slot are used although some of them will be removed."""
 
     def _loses(self, slot: int, until: int = -1) -> bool:
         return False
 
 
 class TombstonesAsTheyAre(Overlay):
-    """Tombstones of links that live again are told of."""
+    """Tombstones of links that live again are returned."""
 
     def _still_dead(self, query: Any, newer: Any, rows: Any) -> Any:
         return rows
 
 
 class TrimmingTakesNothing(Overlay):
-    """Whoever asks for the newest row of long ago does not wait while its slot is trimmed."""
+    """A read as of an old row does not wait while its slot is trimmed."""
 
     def _loses(self, slot: int, until: int = -1) -> bool:
         return self._cut.get(slot, 0) > self.followed
 
 
 class RewritesGoUnnoticed(Overlay):
-    """Rows taken away between the look and the answer are not noticed."""
+    """Rows removed between the plan and the answer are not noticed."""
 
     def merged(self, query: Query, ask: Ask, found: Sequence[Result]) -> Any:
         now = self._rewritten.get(query.slot, 0)
@@ -120,7 +120,7 @@ class ArrivalsAsTheyAre(Overlay):
 
 
 class StandingsAsTheyAre(Overlay):
-    """A version that stands otherwise is not waited for."""
+    """Reads do not wait for a change of a version's status."""
 
     def drop(self, until: int) -> None:
         super().drop(until)
@@ -139,7 +139,7 @@ busy = st.lists(st.tuples(many, st.integers(0, 2)), min_size=4, max_size=6)
 
 
 def missed(store: Callable[[Random], Lagging]) -> None:
-    """Insist that random scripts find a store out."""
+    """Check that random scripts find a faulty store."""
 
     @settings(
         max_examples=200, phases=[Phase.generate], derandomize=True, database=None, deadline=None,
@@ -165,11 +165,11 @@ def test_an_overlay_without_a_rule_is_found_out(overlay: type[Overlay]) -> None:
     missed(lambda rng: Lagging(rng, overlay()))
 
 
-# What random scripts find seldom
+# Cases that random scripts find seldom
 
 
 async def rewritten_meanwhile(overlay: Overlay) -> None:
-    """A history is put together while rows of it are taken away and others written."""
+    """Merge a history while some of its rows are removed and others written."""
     store = Lagging(Random(1), overlay)
     author = Author()
     rows = [author.row(1, A) for _ in range(3)]
@@ -188,7 +188,7 @@ async def rewritten_meanwhile(overlay: Overlay) -> None:
 
 
 async def holes_below(overlay: Overlay) -> None:
-    """What is left of what was let go of has holes up to where the overlay begins."""
+    """Read a trimmed log, which has holes up to the first row of the overlay."""
     store = Lagging(Random(1), overlay)
     author = Author()
     rows = [author.row(1, f"/notes/{number}") for number in range(9)]
@@ -201,7 +201,7 @@ async def holes_below(overlay: Overlay) -> None:
 
 
 async def cut_below(overlay: Overlay) -> None:
-    """The tables have more than fits, and the overlay has a small row behind it."""
+    """Read pages where the tables have more than fits, and the overlay has a small row after it."""
     store = Lagging(Random(1), overlay)
     author = Author()
     rows = [author.row(1, A, state=b"x" * size) for size in (10, 1000, 10)]
@@ -213,7 +213,7 @@ async def cut_below(overlay: Overlay) -> None:
 
 
 async def lives_again(overlay: Overlay) -> None:
-    """Two links are dead in the tables, and one of them has been written since."""
+    """Read tombstones of two links, one of which has been written since."""
     store = Lagging(Random(1), overlay)
     author = Author()
     dead = [author.row(1, link, deleted=True) for link in (A, B)]
@@ -225,7 +225,7 @@ async def lives_again(overlay: Overlay) -> None:
 
 
 async def trimmed(overlay: Overlay) -> None:
-    """What was once the newest row of a link has been let go of."""
+    """Read links whose earlier newest row has been trimmed."""
     store = Lagging(Random(1), overlay)
     author = Author()
     rows = [author.row(1, A) for _ in range(3)]
@@ -234,7 +234,7 @@ async def trimmed(overlay: Overlay) -> None:
     store.commit([Append(rows[2:]), Trim(1, 0, 2), SaveSlot(SlotRecord(1, kept=2))])
     asked = [Newest(1, A, until) for until in (1, 2, 3)]
     for query, found in zip(asked, ([], rows[1:2], rows[2:]), strict=True):
-        for _ in range(9):  # However far the tables are.
+        for _ in range(9):  # At any progress of the tables.
             assert await store.reads.read([query]) == [found]
 
 

@@ -1,4 +1,4 @@
-"""What the ledger of a simulation has beyond the contract: copies, and batches that rot."""
+"""The ledger of a simulation beyond the contract: copies, and batches that rot."""
 
 from docstore.model.streams_batch import header_of
 from docstore.storage.partitions import Batches, CorruptPartition, CutPartition

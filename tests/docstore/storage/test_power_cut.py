@@ -1,4 +1,4 @@
-"""The power goes at any moment: what was acknowledged is there, and nothing that never was."""
+"""A power cut loses no acknowledged write, and shows none that was never submitted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reads without room are tried again, for a while."""
+"""Reads without room are retried for a while."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from tests.whole.loop import VirtualLoop
 
 
 def _read_until(room_s: float) -> tuple[str, float]:
-    """Read on a disk that has room after so long; return what was read, and when."""
+    """Read on a disk that has room after `room_s`; return the result and its time."""
     loop = VirtualLoop()
 
     async def read() -> str:

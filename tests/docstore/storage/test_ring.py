@@ -1,4 +1,4 @@
-"""What a start concludes from the files of a journal, case by case; where entries go."""
+"""Conclusions of a start from the files of a journal; places of entries."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ BODIES = [b"one", b"two" * 2000, b"", b"four"]
 
 
 def opened(disk: Disk, key: bytes = KEY) -> Ring:
-    """Return the ring of a new store, with the files that there should be."""
+    """Return the ring of a new store, with its files."""
     ring = Ring(DiskOfFiles(disk), key, file_bytes=FILE_BYTES, files_max=4)
     assert ring.open(START, may_be_missing=True) == []
     make_files(ring)
@@ -42,7 +42,7 @@ def written(disk: Disk, bodies: list[bytes]) -> list[Entry]:
 
 
 def found(disk: Disk, followed: Position = START, *, missing: bool = False) -> list[bytes]:
-    """Return the bodies that a start finds behind what the tables have."""
+    """Return the bodies of entries that a start finds after the followed ones."""
     ring = ring_on(DiskOfFiles(disk))
     return [ring.body(each) for each in ring.open(followed, may_be_missing=missing)]
 
@@ -67,7 +67,7 @@ def test_a_start_finds_what_the_tables_lack_in_order() -> None:
 
 
 def test_every_byte_of_every_entry_counts() -> None:
-    """But for the padding. The last entry may be torn, any other is gone."""
+    """Flip a bit of each byte but the padding: the last entry is torn, any other is missing."""
     disk = Disk()
     entries = written(disk, BODIES)
     for number, entry in enumerate(entries, 1):
@@ -140,7 +140,7 @@ def test_a_whole_entry_that_follows_another_past_is_no_tail() -> None:
 
 
 def test_rot_of_the_last_entry_is_told_from_a_torn_one_once_another_was_begun() -> None:
-    """Nothing is begun before the one before is durable; so even a torn one is a witness."""
+    """Take even a torn entry as a sign that the one before it was durable."""
     disk = Disk()
     entries = written(disk, [*BODIES, b"the next"])
     content(disk, entries[-1])[entries[-1].offset + HEADER_BYTES] ^= 1
@@ -203,7 +203,7 @@ def test_older_tables_are_made_whole_as_far_as_the_journal_reaches() -> None:
         make_files(ring)
         entries.append(write(ring, b"%d" % number * 2000))
     reach = [each for each in entries if _can(disk, each.header.position)]
-    assert reach == entries[-len(reach) :], "what is still there is the newest"
+    assert reach == entries[-len(reach) :], "an older entry is there and a newer one is not"
     assert 8 < len(reach) < 40
     with pytest.raises(StoreDamaged, match="older than the journal"):
         found(disk, entries[0].header.position)
@@ -279,7 +279,7 @@ def test_the_greatest_number_of_a_start_is_found_in_any_entry() -> None:
 
 
 def test_a_document_that_looks_like_an_entry_is_not_taken_for_one() -> None:
-    """At the edge of a page, with a stamp of whoever wrote it, and a number far ahead."""
+    """Put it at the edge of a page, with its writer's stamp, and a number far ahead."""
     header, parts = journal.packed(b"guessed key 1234", 9, Position(1 << 40, b"12345678"), b"mine")
     forged = b"".join(parts)[: HEADER_BYTES + 4]
     unkeyed = bytearray(forged)
@@ -320,7 +320,7 @@ def test_no_place_before_the_tables_have_an_old_file_durably() -> None:
 
 
 def test_the_file_of_the_very_last_entry_is_never_used_again() -> None:
-    """It is what the tables are held against at the next start."""
+    """Keep it, as the next start compares the tables with it."""
     disk = Disk()
     ring = opened(disk)
     last = write(ring, b"last")

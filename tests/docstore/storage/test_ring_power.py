@@ -1,4 +1,4 @@
-"""The journal alone, round after round: power goes at any moment, or the n-th call fails."""
+"""The journal alone, lap after lap: the power is cut at any moment, or the n-th call fails."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""After the same random writes, stores give the same answers to everything."""
+"""After the same random writes, all stores give the same answers to all queries."""
 
 import asyncio
 import tempfile
@@ -58,7 +58,7 @@ Steps = list[tuple[list[tuple[str, int, object]], str]]
 
 
 async def play_behind(script: Steps) -> None:
-    """Write to a store in memory, and to two whose tables follow: when they must, and as told."""
+    """Write to a store in memory, and to two whose tables follow: when they must, and in steps."""
     memory, lazy, stepped = MemoryStore(), Stepped(Disk()), Stepped(Disk())
     await memory.open()
     try:

@@ -1,4 +1,4 @@
-"""After the same random writes, two stores of streams give the same answers to everything."""
+"""After the same random writes, two stores of streams give the same answers to all queries."""
 
 import asyncio
 import tempfile
@@ -134,7 +134,7 @@ async def play(script: list[list[Change]]) -> None:
 
         try:
             for changes in [BEGIN, *script]:
-                # A ledger of its own tells how each write of the commit goes on.
+                # A copied ledger gives the state from which each write of the commit continues.
                 ledger = memory.ledger.copy()
                 writes: list[PartitionWrite] = []
                 for change in changes:

@@ -1,4 +1,4 @@
-"""SQLite's own: damage is found before it is served, and strange files are refused."""
+"""The store on SQLite: damage is found before it is served, and foreign files are refused."""
 
 import asyncio
 import random
@@ -55,7 +55,7 @@ def modes_in(path: Path) -> set[int]:
 
 
 async def by_hand(path: Path, store: SqliteStore, sql: str) -> None:
-    """Change the file behind the store's back, once it has everything."""
+    """Change the file behind the store's back, once the file has all rows."""
     await store.recover()
     with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(sql).rowcount > 0
@@ -260,7 +260,7 @@ def test_it_works_under_uvloop(path: Path) -> None:
 
 
 def test_on_uvloop_what_is_planned_for_now_is_no_timer_that_could_be_asked(path: Path) -> None:
-    """Pinned: the loop of a node under load lost a commit's answer, and all that came after it."""
+    """Pinned: the loop of a node under load lost a commit's answer, and all later ones."""
 
     async def main() -> int:
         store, author = small(path), Author()
@@ -297,7 +297,7 @@ QUERIES: list[Query] = [
 
 @pytest.fixture
 async def whole(path: Path) -> list[Result]:
-    """Answers of a store whose file then lies closed at `path`."""
+    """Return the answers of a store whose file is then closed at `path`."""
     store, author, rng = small(path), Author(), random.Random(1)
     await store.open()
     for slot in range(8):

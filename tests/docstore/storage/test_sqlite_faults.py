@@ -44,7 +44,7 @@ async def fill(store: SqliteStore) -> int:
 
 
 async def retry_while_full(store: SqliteStore, batch: list[Write]) -> None:
-    """Commit as soon as that is not refused for want of room."""
+    """Retry a commit until there is room for it."""
     async with asyncio.timeout(10):
         while True:
             try:
@@ -126,7 +126,7 @@ async def test_a_failed_write_breaks_the_store_for_ever(tmp_path: Path) -> None:
 
 
 def said(lines: str) -> tuple[list[int], list[str]]:
-    """Return the rows that were acknowledged and the errors, of what a committer said."""
+    """Return the acknowledged rows and the errors in a committer's output."""
     words = lines.splitlines()[1:]
     return [int(word) for word in words if word.isdigit()], [
         word for word in words if not word.isdigit()
@@ -171,7 +171,7 @@ def test_a_failed_sync_breaks_the_store_for_ever(
     assert done.returncode == 0, done.stderr
     assert "INJECTED" in (tmp_path / "trace").read_text()
     rows, errors = said(done.stdout)
-    # One call failed, once; later ones would have worked, and are not made.
+    # One call failed, once; later ones would succeed, and are not made.
     assert least <= len(rows) < 300
     assert errors == ["StoreBroken"] * (300 - len(rows))
     assert asyncio.run(recovered_end(path)) >= max(rows, default=0)
@@ -182,7 +182,7 @@ async def test_a_killed_process_loses_nothing_that_it_acknowledged(
     tmp_path: Path, until: int
 ) -> None:
     path = tmp_path / "store.db"
-    for boot in (1, 3):  # The second one is ours, when we look what is there.
+    for boot in (1, 3):  # The second boot is that of `recovered_end`.
         process = await asyncio.create_subprocess_exec(
             *committer(path, 100_000), cwd=ROOT, stdout=subprocess.PIPE
         )
@@ -191,7 +191,7 @@ async def test_a_killed_process_loses_nothing_that_it_acknowledged(
         for _ in range(until):
             await process.stdout.readline()
         process.kill()
-        # What it said before it died counts as well.
+        # Its output before the kill counts, too.
         rest = (await process.stdout.read()).split(b"\n")
         await process.wait()
         whole = [int(line) for line in rest[:-1]]

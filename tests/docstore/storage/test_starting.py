@@ -1,4 +1,4 @@
-"""A start of a store on what lies in its directory: a journal, tables, both, copies of them."""
+"""Starts of a store on a journal, tables, both, or copies of them."""
 
 import asyncio
 import errno
@@ -36,7 +36,7 @@ def ballast_of(path: Path) -> int:
 
 
 def copied(path: Path, name: str) -> Path:
-    """Copy a directory as it is, as a kill leaves it or a snapshot finds it; return its store."""
+    """Copy a directory as a kill leaves it or a snapshot finds it; return its store."""
     to = path.parent.parent / name
     shutil.copytree(path.parent, to)
     return to / path.name
@@ -140,7 +140,7 @@ async def test_a_journal_from_an_older_copy_is_damage(path: Path) -> None:
 
 
 async def test_older_tables_are_made_whole_and_count_no_start_twice(path: Path) -> None:
-    """Else two starts would have the same number, and peers could not tell them apart."""
+    """Count on, or two starts had the same number, and peers could not distinguish them."""
     store, author = await begun(path)
     older = copied(path, "older")
     await store.close()
@@ -179,7 +179,7 @@ async def test_commits_wait_for_the_tables_when_the_journal_is_full_and_none_is_
 async def test_a_file_of_the_journal_is_not_asked_for_again_and_again_without_room(
     path: Path,
 ) -> None:
-    """Each try would take what is left from the tables, for a while."""
+    """Pause between attempts, as each takes room from the tables for a while."""
     store, author = await begun(path)
     loop, asked = asyncio.get_running_loop(), []
 

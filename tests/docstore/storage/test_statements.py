@@ -1,4 +1,4 @@
-"""The texts of statements are those that SQLAlchemy makes of their descriptions."""
+"""The texts of statements are those that SQLAlchemy compiles from their descriptions."""
 
 import sqlite3
 from importlib import import_module
@@ -23,7 +23,7 @@ def test_texts_are_what_is_described(module: ModuleType) -> None:
 
 
 def test_an_update_leaves_the_index_of_live_documents_alone() -> None:
-    """With a million documents that index costs a random page for each row."""
+    """Spare that index, which with a million documents costs a random page for each row."""
     connection = sqlite3.connect(":memory:")
     for statement in tables.CREATE:
         connection.execute(statement)

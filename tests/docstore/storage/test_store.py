@@ -1,4 +1,4 @@
-"""What every store promises, told once for all of them."""
+"""The contract of storage for documents, for every store."""
 
 import asyncio
 from collections import Counter

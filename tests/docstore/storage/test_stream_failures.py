@@ -1,7 +1,7 @@
 """Storage of streams on a disk that loses power, or fails at its n-th call.
 
-As test_power_cut.py and test_nth_failure.py do for documents: what was acknowledged is there,
-nothing that never was, and no answer is wrong.
+As in test_power_cut.py and test_nth_failure.py for documents: acknowledged writes are there,
+unsubmitted ones are not, and no answer is wrong.
 """
 
 import sqlite3
@@ -73,7 +73,7 @@ def test_very_many_images_of_streams() -> None:
 def test_an_error_of_the_log_itself_is_one_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pinned: what `stat` says of it came through as it was, and no rule knew it."""
+    """Pinned: an error of `stat` came through unchanged, and no rule knew it."""
     monkeypatch.setattr(partition_writing, "COPY_BACK_PAGES", -1)
     with closing(sqlite3.connect(tmp_path / "streams.db", isolation_level=None)) as connection:
         writer = PartitionWriter(connection, tmp_path / ("x" * 300))

@@ -1,4 +1,4 @@
-"""The contract of storage for streams, for every store that there is."""
+"""The contract of storage for streams, for every store."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -59,7 +59,7 @@ def store(disk: Disk) -> StreamStore:
 
 
 async def found(disk: Disk, name: str = A) -> PartitionRecovered:
-    """Return what the next start finds of a partition."""
+    """Return a partition as the next start finds it."""
     return (await disk.restart()).partitions[name]
 
 
@@ -74,7 +74,7 @@ async def batches(
 
 
 async def bases(store: StreamStore, query: At | Oldest) -> list[int]:
-    """Return where the batches begin whose headers are found."""
+    """Return the bases of the headers that are found."""
     [headers] = await store.read([query])
     assert isinstance(headers, list)
     return [header.base for header in headers if isinstance(header, BatchHeader)]

@@ -1,4 +1,4 @@
-"""A disk without room: nothing is kept of a commit, and the same store goes on afterwards."""
+"""A disk without room: a commit is refused as a whole, and the store works on afterwards."""
 
 import contextlib
 from pathlib import Path
@@ -79,19 +79,19 @@ async def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
 
 
 BALLAST = 1 << 20
-"""More than the log grows to before it is copied back; so it is in a release."""
+"""More bytes than the log has before it is copied back, as in a release."""
 PAGES = 50
 
 
 def take_the_rest(disk: Path) -> None:
-    """Leave no room at all."""
+    """Fill the disk."""
     with contextlib.suppress(OSError), (disk / "filler").open("ab", buffering=0) as file:
         while True:
             file.write(bytes(4096))
 
 
 async def full(disk: Path) -> tuple[SqliteStreamStore, Leader]:
-    """Return a store on a disk without any room beside its ballast and a filler."""
+    """Return a store on a disk that is full but for the ballast and a filler."""
     (disk / "filler").write_bytes(bytes(1_300_000))
     store, leader = SqliteStreamStore(disk / "streams.db", ballast_bytes=BALLAST), Leader()
     await store.open()
@@ -104,7 +104,7 @@ async def full(disk: Path) -> tuple[SqliteStreamStore, Leader]:
 async def test_what_lets_go_of_batches_finds_room_on_a_full_disk(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And pages that go are used for what comes."""
+    """Use the freed pages for later batches, too."""
     monkeypatch.setattr(partition_writing, "COPY_BACK_PAGES", PAGES)
     store, leader = await full(small_disk)
     ballast = small_disk / "streams.db.ballast"
@@ -147,7 +147,7 @@ async def test_a_start_without_room_counts_its_boot_with_that_of_the_ballast(
     monkeypatch.setattr(PartitionWriter, "prepare", prepare_if_there_is_room)
     assert (await store.open()).boot == 2
     await store.close()
-    for size in (BALLAST_BYTES, 0):  # Whatever is left of a ballast is given back, and no more.
+    for size in (BALLAST_BYTES, 0):  # The start removes any rest of a ballast.
         ballast.write_bytes(b"")
         store = SqliteStreamStore(path, ballast_bytes=size)
         if size:
@@ -175,7 +175,7 @@ async def test_room_that_documents_need_is_not_taken(tmp_path: Path) -> None:
 
 
 async def test_letting_go_of_batches_writes_next_to_nothing(tmp_path: Path) -> None:
-    """Pinned: where SQLite was built to overwrite what is deleted, it wrote all of it once more."""
+    """Pinned: SQLite built to overwrite deleted content wrote all of it once more."""
     store, leader = SqliteStreamStore(tmp_path / "streams.db"), Leader()
     await store.open()
     await store.commit(begun(A))

@@ -1,4 +1,4 @@
-"""A file of streams that is older than what its node has promised, or lost: it is known as one."""
+"""A file of streams that is lost, or older than its node's promises, is recognised as old."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""SQLite's own, for streams: damage is found before it is served, strange files are refused."""
+"""Streams on SQLite: damage is found before it is served, and foreign files are refused."""
 
 import random
 import sqlite3
@@ -253,7 +253,7 @@ QUERIES: list[PartitionQuery] = [
 
 @pytest.fixture
 async def whole(path: Path) -> list[PartitionResult]:
-    """Answers of a store whose file then lies closed at `path`."""
+    """Return the answers of a store whose file is then closed at `path`."""
     store, leader, rng = SqliteStreamStore(path, synchronous="OFF"), Leader(), random.Random(1)
     await store.open()
     await store.commit(begun(*NAMES))
@@ -266,7 +266,7 @@ async def whole(path: Path) -> list[PartitionResult]:
 
 
 def flip_early(content: bytearray, rng: random.Random) -> None:
-    """Flip where the inner pages and the small tables are."""
+    """Flip a bit in the inner pages or the small tables."""
     content[rng.randrange(6 * 4096)] ^= 1 << rng.randrange(8)
 
 
