@@ -19,7 +19,7 @@ from docstore.storage.store import (
     Write,
 )
 from docstore.storage.tail import Ask, Wait
-from tests.docstore.storage.scripts import SLOTS, changes, queries, told, writes_of
+from tests.docstore.storage.scripts import SLOTS, answers_of, changes, queries, writes_of
 from tests.memory.ledger import Ledger
 
 batches = st.lists(changes, max_size=4)
@@ -144,8 +144,8 @@ async def play(script: Script, seed: int, store: Lagging) -> None:
             each.commit(writes)
         store.follow(followed)
         full.follow(1)
-        expected = await told(full)
-        assert await told(OneByOne(store.reads)) == expected
+        expected = await answers_of(full)
+        assert await answers_of(OneByOne(store.reads)) == expected
         assert await store.reads.read(queries()) == await full.read(queries())
         for slot in SLOTS:
             behind = store.overlay.behind([slot]).get(slot, UNBOUNDED)

@@ -201,7 +201,7 @@ def queries_of_many() -> list[NewestOfMany]:
     return [NewestOfMany([(*link, until) for link in links]) for until in (1, 3, FOR_EVER)]
 
 
-async def told(store: Tables) -> list[object]:
+async def answers_of(store: Tables) -> list[object]:
     """Return a store's answers to all queries."""
     everything: list[object] = [replace(await store.recover(), store_id="")]
     everything += await store.read(queries())

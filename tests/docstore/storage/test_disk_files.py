@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> Any:
     files.close()
 
 
-def test_a_file_is_made_full_of_zeros_whatever_was_there(files: DiskFiles, tmp_path: Path) -> None:
+def test_a_new_file_is_full_of_zeros_whatever_it_held(files: DiskFiles, tmp_path: Path) -> None:
     path = tmp_path / "journal" / "0"
     path.write_bytes(b"something longer" * SIZE)
     files.create("0", SIZE)
@@ -36,9 +36,7 @@ def test_a_file_is_made_full_of_zeros_whatever_was_there(files: DiskFiles, tmp_p
     assert sorted(files.names()) == ["0", "1"]
 
 
-def test_what_is_written_is_read_again_by_the_next_process(
-    files: DiskFiles, tmp_path: Path
-) -> None:
+def test_written_bytes_are_read_by_the_next_process(files: DiskFiles, tmp_path: Path) -> None:
     files.create("0", SIZE)
     files.write("0", 4096, [b"head", b"", b"body"])
     files.close()
@@ -50,7 +48,7 @@ def test_what_is_written_is_read_again_by_the_next_process(
     again.close()
 
 
-def test_a_system_that_does_not_know_durable_writes_is_asked_to_sync(
+def test_a_system_without_durable_writes_gets_an_fdatasync(
     files: DiskFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, synced, refused = os.pwritev, [], 0
@@ -81,7 +79,7 @@ def test_a_short_write_is_an_error(
         files.write("0", 0, [b"four"])
 
 
-def test_an_error_of_the_disk_is_not_taken_for_a_system_that_knows_less(
+def test_a_disk_error_is_not_taken_for_a_system_without_durable_writes(
     files: DiskFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pwritev(*_: Any) -> int:
@@ -110,7 +108,7 @@ def test_a_ring_lies_in_a_directory(files: DiskFiles, tmp_path: Path) -> None:
     again.files.close()
 
 
-def test_a_file_for_which_there_is_no_room_takes_none(small_disk: Path) -> None:
+def test_a_file_without_room_takes_no_room(small_disk: Path) -> None:
     files = DiskFiles(small_disk / "journal")
     files.create("0", SIZE)
     (small_disk / "journal" / "1").write_bytes(b"begun once, and never finished")
@@ -124,7 +122,7 @@ def test_a_file_for_which_there_is_no_room_takes_none(small_disk: Path) -> None:
     files.close()
 
 
-def test_the_name_of_the_directory_is_durable_whoever_made_it(
+def test_the_name_of_the_directory_is_synced_in_each_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sync it though a killed process made it, or a power cut would lose all that is in it."""
@@ -135,7 +133,7 @@ def test_the_name_of_the_directory_is_durable_whoever_made_it(
     assert tmp_path.stat().st_ino in synced
 
 
-def test_what_is_no_file_of_a_journal_is_let_be(files: DiskFiles, tmp_path: Path) -> None:
+def test_files_that_are_no_journal_are_left_alone(files: DiskFiles, tmp_path: Path) -> None:
     files.create("0", SIZE)
     (tmp_path / "journal" / "lost+found").mkdir()
     (tmp_path / "journal" / "notes").write_text("of an operator")

@@ -26,14 +26,14 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2))
-def test_nothing_is_lost_while_somebody_reads_from_an_old_snapshot(seed: int) -> None:
+def test_nothing_is_lost_during_reads_from_an_old_snapshot(seed: int) -> None:
     """Keep the log from being copied back, and so from that sync."""
     outcome = cut_at_random(seed, 120, watched)
     assert outcome.images > 80
     assert (outcome.lost, outcome.odd) == ([], [])
 
 
-def test_what_is_flushed_is_synced_though_nothing_has_changed_since() -> None:
+def test_a_flush_syncs_although_nothing_has_changed() -> None:
     """Pinned: SQLite took an empty transaction for none, and a file was used again too early."""
     outcome = cut_at_random(7003, 150)
     assert (outcome.lost, outcome.odd) == ([], [])
@@ -94,7 +94,7 @@ def test_every_single_call_may_fail(seed: int) -> None:
             assert fail_at(seed, nth, raises).problems == [], nth
 
 
-def test_closed_in_order_the_file_needs_no_journal() -> None:
+def test_a_file_closed_in_order_needs_no_journal() -> None:
     disk = Disk()
     store = Journalled(disk)
     store.finish()

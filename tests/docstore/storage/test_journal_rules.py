@@ -42,19 +42,19 @@ def _in_virtual_time(what: Callable[[SimulatedStore], Awaitable[None]]) -> None:
         loop.close()
 
 
-def test_what_is_not_durable_yet_is_not_read() -> None:
+def test_a_commit_that_is_not_durable_yet_is_not_read() -> None:
     async def what(store: SimulatedStore) -> None:
-        row, told = Author().row(1, A), []
-        store.submit([Append([row])], told.append)
+        row, results = Author().row(1, A), []
+        store.submit([Append([row])], results.append)
         assert await store.read([NEWEST]) == [[]]
         await store.time_passes(1.0, 0.0)
-        assert told == [None]
+        assert results == [None]
         assert await store.read([NEWEST]) == [[row]]
 
     _in_virtual_time(what)
 
 
-def test_what_found_no_room_in_the_tables_is_there_once_there_is_some() -> None:
+def test_an_entry_without_room_in_the_tables_is_followed_later() -> None:
     async def what(store: SimulatedStore) -> None:
         row = Author().row(1, A)
         store.full = True
@@ -67,10 +67,10 @@ def test_what_found_no_room_in_the_tables_is_there_once_there_is_some() -> None:
     _in_virtual_time(what)
 
 
-def test_tables_that_fail_are_told_of_although_nobody_waits() -> None:
+def test_failing_tables_are_reported_although_no_call_waits() -> None:
     async def what(store: SimulatedStore) -> None:
-        told: list[BaseException] = []
-        store.broken = told.append
+        results: list[BaseException] = []
+        store.broken = results.append
 
         def fail(call: str) -> None:
             if call == "write":  # Entries overwrite.
@@ -79,7 +79,7 @@ def test_tables_that_fail_are_told_of_although_nobody_waits() -> None:
         store.disk.before = fail
         await store.commit([SaveSlot(SlotRecord(1))])
         await store.time_passes(5.0, 0.0)
-        assert len(told) == 1
+        assert len(results) == 1
 
     _in_virtual_time(what)
 
@@ -98,17 +98,15 @@ def _a_scan_waits() -> None:
 
 # Ablation -> the test that fails with it.
 NOTICED_BY: dict[str, Callable[[], None]] = {
-    "a-hole-is-a-tail": test_ring.test_every_byte_of_every_entry_counts,
+    "a-hole-is-a-tail": test_ring.test_a_flipped_bit_of_any_entry_is_noticed,
     "a-missing-journal-is-none": test_ring.test_a_journal_that_is_missing_or_empty_is_damage,
-    "failures-only-logged": test_tables_that_fail_are_told_of_although_nobody_waits,
-    "forgotten-by-the-shell": test_what_found_no_room_in_the_tables_is_there_once_there_is_some,
-    "in-the-overlay-when-begun": test_what_is_not_durable_yet_is_not_read,
+    "failures-only-logged": test_failing_tables_are_reported_although_no_call_waits,
+    "forgotten-by-the-shell": test_an_entry_without_room_in_the_tables_is_followed_later,
+    "in-the-overlay-when-begun": test_a_commit_that_is_not_durable_yet_is_not_read,
     "no-mark": test_journal_power.test_rot_of_the_last_commit_is_not_taken_for_a_torn_entry,
-    "of-any-past": test_ring.test_a_whole_entry_that_follows_another_past_is_no_tail,
+    "of-any-past": test_ring.test_a_whole_entry_after_a_different_past_is_no_tail,
     "scans-ask-nobody": _a_scan_waits,
-    "stamps-without-a-key": (
-        test_ring.test_a_document_that_looks_like_an_entry_is_not_taken_for_one
-    ),
+    "stamps-without-a-key": (test_ring.test_a_document_that_looks_like_an_entry_is_not_one),
 }
 CAUGHT_BY_RUNS = sorted(ABLATIONS.keys() - NOTICED_BY.keys())
 

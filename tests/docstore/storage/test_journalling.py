@@ -96,7 +96,7 @@ async def test_nothing_is_written_after_a_write_that_failed(
     assert await slots_in(path) == [1]
 
 
-async def test_a_thread_that_has_failed_writes_nothing_any_more() -> None:
+async def test_a_thread_that_has_failed_writes_nothing_more() -> None:
     class Once(DiskOfFiles):
         def __init__(self) -> None:
             super().__init__(Disk())
@@ -107,18 +107,18 @@ async def test_a_thread_that_has_failed_writes_nothing_any_more() -> None:
             if len(self.tried) == 2:
                 raise OSError(errno.EIO, "once")
 
-    files, told = Once(), []
+    files, errors = Once(), []
     thread = JournalThread(files)
     for name in "abcd":
-        thread.write(Entry(None, name, 0), told.append)  # type: ignore[arg-type]
+        thread.write(Entry(None, name, 0), errors.append)  # type: ignore[arg-type]
     thread.close()
-    await becomes(lambda: len(told) == 4)
+    await becomes(lambda: len(errors) == 4)
     assert files.tried == ["a", "b"]
-    assert told[0] is None
-    assert [type(each) for each in told[1:]] == [OSError] * 3
+    assert errors[0] is None
+    assert [type(each) for each in errors[1:]] == [OSError] * 3
 
 
-async def test_whatever_goes_wrong_in_the_thread_is_told(
+async def test_any_error_in_the_thread_fails_the_commits(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_once(store, monkeypatch, MemoryError("no error of the disk"))
@@ -131,7 +131,7 @@ async def test_whatever_goes_wrong_in_the_thread_is_told(
 # --- the tables fail --------------------------------------------------------------------------
 
 
-def test_every_error_of_a_transaction_that_follows_is_one_of_ours(tmp_path: Path) -> None:
+def test_errors_of_a_following_transaction_are_store_errors(tmp_path: Path) -> None:
     def follow(log: Path, forbidden: int) -> None:
         with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
             writer = Writer(connection, NO_FILE)
@@ -175,11 +175,11 @@ async def slots_in(path: Path) -> list[int]:
         await store.close()
 
 
-async def test_without_room_for_long_the_store_breaks_and_the_journal_has_it_all(
+async def test_a_store_without_room_for_long_breaks_and_its_journal_has_all_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, told = small(tmp_path / "store.db"), []
-    store.broken = told.append
+    store, errors = small(tmp_path / "store.db"), []
+    store.broken = errors.append
     await store.open()
     with without_room(monkeypatch, 0.3):
         await store.commit([FIRST])
@@ -188,7 +188,7 @@ async def test_without_room_for_long_the_store_breaks_and_the_journal_has_it_all
         with pytest.raises(StoreBroken, match="no room for the journal"):
             await store.commit([SECOND])
         await asyncio.wait_for(store.close(), WAIT_S)
-    (error,) = map(str, told)
+    (error,) = map(str, errors)
     assert error == (
         "the disk is full: the tables have no room for the journal's entries; make room and"
         " start again"
@@ -196,7 +196,7 @@ async def test_without_room_for_long_the_store_breaks_and_the_journal_has_it_all
     assert await slots_in(tmp_path / "store.db") == [1]
 
 
-async def test_room_that_comes_back_in_time_breaks_nothing(
+async def test_a_store_that_gets_room_in_time_does_not_break(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for slot in range(1, 4):
@@ -225,14 +225,14 @@ async def test_a_store_without_room_can_be_closed(
     assert await slots_in(tmp_path / "store.db") == [1]
 
 
-async def test_a_commit_that_is_not_begun_when_the_store_is_closed_is_refused(
+async def test_a_commit_not_begun_at_the_close_is_refused(
     tmp_path: Path,
 ) -> None:
     """Pinned: one that is too large for the journal was never answered."""
-    store, told = small(tmp_path / "store.db"), []
+    store, errors = small(tmp_path / "store.db"), []
     await store.open()
     await store.commit([FIRST])
-    store.submit([SaveConfiguration(b"x" * SIZES.file_bytes)], told.append)
+    store.submit([SaveConfiguration(b"x" * SIZES.file_bytes)], errors.append)
     await asyncio.wait_for(store.close(), WAIT_S)
-    assert list(map(str, told)) == ["the store is closed"]
+    assert list(map(str, errors)) == ["the store is closed"]
     assert await slots_in(tmp_path / "store.db") == [1]

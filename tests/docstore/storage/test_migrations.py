@@ -154,7 +154,7 @@ def cuts(files: Files) -> tuple[int, int]:
     return whole, odd
 
 
-def test_a_cut_of_power_at_any_call_leaves_the_one_format_or_the_other(
+def test_a_power_cut_at_any_call_leaves_one_format_or_the_other(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(stored)
@@ -165,7 +165,7 @@ def test_a_cut_of_power_at_any_call_leaves_the_one_format_or_the_other(
 
 
 @pytest.mark.thorough
-def test_a_step_that_is_committed_before_its_number_is_found_out(
+def test_a_step_committed_before_its_number_is_noticed(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(stored)
@@ -182,7 +182,7 @@ def test_a_step_that_is_committed_before_its_number_is_found_out(
 @pytest.mark.parametrize(
     "raises", [error_of_disk, pytest.param(no_room, marks=pytest.mark.thorough)]
 )
-def test_a_call_that_fails_leaves_the_one_format_or_the_other(
+def test_a_failed_call_leaves_one_format_or_the_other(
     stored: Stored, raises: Raises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(stored)
@@ -207,7 +207,7 @@ def test_a_call_that_fails_leaves_the_one_format_or_the_other(
     assert failed > 10
 
 
-def test_the_steps_are_played_in_their_order_and_the_boot_is_counted_once(
+def test_steps_run_in_order_and_the_boot_is_counted_once(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Files(stored)
@@ -232,7 +232,7 @@ async def one_start(stored: Stored, path: Path) -> Any:
         await store.close()
 
 
-async def test_a_step_that_fails_leaves_the_file_to_the_version_of_before(
+async def test_a_failed_step_leaves_the_file_to_the_earlier_version(
     stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"
@@ -253,7 +253,7 @@ async def test_a_step_that_fails_leaves_the_file_to_the_version_of_before(
     assert (await one_start(stored, path)).boot == first.boot + 1
 
 
-async def test_a_later_file_is_refused_in_words_that_help_and_is_not_touched(
+async def test_a_file_of_a_later_version_is_refused_with_advice_and_not_changed(
     stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, present = tmp_path / "store.db", stored.kind.format
@@ -270,7 +270,7 @@ async def test_a_later_file_is_refused_in_words_that_help_and_is_not_touched(
 
 
 @pytest.mark.parametrize("damage", ["CREATE TABLE another (x)", "UPDATE {} SET boot = boot + 1"])
-async def test_no_step_is_played_on_a_damaged_file(
+async def test_no_step_runs_on_a_damaged_file(
     stored: Stored, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.db"

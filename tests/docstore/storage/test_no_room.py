@@ -69,7 +69,7 @@ async def killed_behind(path: Path, monkeypatch: pytest.MonkeyPatch, to: Path) -
     return to / path.name
 
 
-async def test_a_store_for_which_there_is_no_room_is_not_begun(small_disk: Path) -> None:
+async def test_a_store_without_room_is_not_begun(small_disk: Path) -> None:
     """Refuse, as the store could take no write, which no client would learn."""
     path = small_disk / "store.db"
     with pytest.raises(DiskFull, match=r"store.db: no room for a start, which takes 10 MiB: 3 MiB"):
@@ -92,7 +92,7 @@ async def test_a_ballast_without_room_for_the_journal_is_not_enough(small_disk: 
     assert not ballast(path).exists()
 
 
-async def test_a_store_of_before_gets_no_journal_without_room_for_it(small_disk: Path) -> None:
+async def test_an_older_store_gets_no_journal_without_room(small_disk: Path) -> None:
     path = small_disk / "store.db"
     store = small(path)
     await store.open()
@@ -109,7 +109,7 @@ async def test_a_store_of_before_gets_no_journal_without_room_for_it(small_disk:
 
 
 @pytest.mark.parametrize("is_index_there", [True, False], ids=["killed", "rebooted"])
-async def test_what_is_in_the_journal_goes_into_the_tables_on_a_full_disk(
+async def test_the_journal_goes_into_the_tables_on_a_full_disk(
     tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, is_index_there: bool
 ) -> None:
     path = await killed_behind(tmp_path / "node" / "store.db", monkeypatch, small_disk)
@@ -145,7 +145,7 @@ async def rows_until_there_is_no_room(store: SqliteStore, author: Author) -> int
     pytest.fail("the disk has no end")
 
 
-async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_there_is_room_for(
+async def test_a_full_disk_takes_promises_for_longer_than_rows(
     small_disk: Path,
 ) -> None:
     """Pinned: it accepted nothing, so no node could own a slot, and no read was served."""
@@ -177,7 +177,7 @@ async def test_a_full_disk_takes_promises_for_longer_than_rows_and_no_more_than_
     await store.close()
 
 
-async def test_a_node_alone_whose_disk_fills_is_read_from_all_the_while(small_disk: Path) -> None:
+async def test_a_lone_node_with_a_full_disk_serves_reads(small_disk: Path) -> None:
     """Pinned: no slot had an owner until there was room; updates were refused as "no-owner"."""
     store = small(small_disk / "store.db")
     driver, replica = await alone(store)
@@ -213,7 +213,7 @@ async def test_a_node_alone_whose_disk_fills_is_read_from_all_the_while(small_di
         await store.close()
 
 
-async def test_a_store_is_closed_in_order_with_the_room_that_was_kept(
+async def test_a_store_closes_in_order_in_its_reserved_room(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journalling, "FOLLOW_S", 3600)
@@ -242,7 +242,7 @@ def docstore(*arguments: str) -> tuple[int, list[str]]:
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 
-def test_a_node_says_in_one_line_that_there_is_no_room_for_its_first_start(
+def test_a_first_start_without_room_is_one_line(
     small_disk: Path,
 ) -> None:
     data = small_disk / "node"

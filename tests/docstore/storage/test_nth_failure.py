@@ -27,7 +27,7 @@ def test_an_error_at_any_call_loses_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_room_at_any_write_keeps_nothing_of_the_batch(seed: int) -> None:
+def test_a_write_without_room_keeps_nothing_of_the_batch(seed: int) -> None:
     failed = 0
     for nth in _every(seed, 5):
         played = play(seed, nth, no_room)
@@ -37,7 +37,7 @@ def test_no_room_at_any_write_keeps_nothing_of_the_batch(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_read_that_fails_is_never_a_wrong_answer(seed: int) -> None:
+def test_a_failed_read_gives_no_wrong_answer(seed: int) -> None:
     calls, _ = read_with_failure(seed, 0)
     assert calls > 50
     for nth in range(1 + seed, calls + 1, 7):

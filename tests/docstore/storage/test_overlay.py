@@ -30,16 +30,14 @@ def lagging(seed: int) -> Lagging:
 
 @settings(max_examples=40)
 @given(steps, st.integers())
-def test_answers_are_those_of_tables_that_have_followed_everything(
-    script: Script, seed: int
-) -> None:
+def test_answers_equal_those_of_tables_that_have_followed_all(script: Script, seed: int) -> None:
     asyncio.run(play(script, seed, lagging(seed)))
 
 
 @pytest.mark.thorough
 @settings(max_examples=200)
 @given(steps, batches, st.integers())
-def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
+def test_an_entry_between_plan_and_answer_is_ignored_or_included(
     script: Script, later: Batch, seed: int
 ) -> None:
     race(script, later, seed, lagging(seed))
@@ -48,7 +46,7 @@ def test_what_joins_between_the_look_and_the_answer_changes_nothing_or_is_in_it(
 # Single cases
 
 
-def test_a_document_that_is_here_is_answered_without_the_tables() -> None:
+def test_a_document_in_the_overlay_is_answered_without_the_tables() -> None:
     author, overlay = Author(), Overlay()
     rows = [author.row(1, link) for link in (A, B, A)]
     overlay.add(1, [Append(rows)])
@@ -70,7 +68,7 @@ def test_only_the_slot_that_loses_rows_waits() -> None:
     assert overlay.plan(Newest(1, A, FOR_EVER)) == Ask((Newest(1, A, FOR_EVER),))
 
 
-def test_who_asks_for_the_newest_row_does_not_wait_for_trimming() -> None:
+def test_a_read_of_the_newest_row_does_not_wait_for_trimming() -> None:
     author, overlay = Author(), Overlay()
     rows = [author.row(1, A) for _ in range(3)]
     overlay.add(1, [Append(rows)])
@@ -83,7 +81,7 @@ def test_who_asks_for_the_newest_row_does_not_wait_for_trimming() -> None:
     assert overlay.below("/other/", {1: 2}) == Wait(0)
 
 
-def test_what_goes_into_the_tables_alone_is_put_together_with_nothing_of_before() -> None:
+def test_a_plan_from_before_a_commit_to_the_tables_alone_is_not_merged() -> None:
     author, overlay = Author(), Overlay()
     rows = [author.row(1, A) for _ in range(3)]
     overlay.add(1, [Append(rows[:2])])
@@ -114,14 +112,14 @@ def test_the_tables_are_behind_from_the_first_row_that_they_lack() -> None:
     assert overlay.behind([1]) == {}
 
 
-def test_a_digest_waits_for_a_record_alone() -> None:
+def test_a_digest_waits_even_for_a_record() -> None:
     """Wait, as the digest has the end of a slot, which for an empty one is in its record."""
     overlay = Overlay()
     overlay.add(1, [SaveSlot(SlotRecord(1, kept=9))])
     assert (overlay.all_of([1, 2]), overlay.all_of([2])) == (Wait(1), Wait(0))
 
 
-def test_nothing_is_kept_of_what_the_tables_have() -> None:
+def test_entries_that_the_tables_have_are_dropped() -> None:
     author, overlay = Author(), Overlay()
     for number in range(1, 9):
         overlay.add(number, [Append([author.row(slot, A) for slot in (1, 2)])])

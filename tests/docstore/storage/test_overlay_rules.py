@@ -154,14 +154,14 @@ def missed(store: Callable[[Random], Lagging]) -> None:
 
 
 @pytest.mark.parametrize("store", [EmptiedBeforeTheCommit, TablesFirst])
-def test_a_store_in_the_wrong_order_is_found_out(store: type[Lagging]) -> None:
+def test_a_store_in_the_wrong_order_is_noticed(store: type[Lagging]) -> None:
     missed(lambda rng: store(rng, Overlay()))
 
 
 @pytest.mark.parametrize(
     "overlay", [NothingWaits, ArrivalsAsTheyAre, StandingsAsTheyAre, ListingsAsTheyAre]
 )
-def test_an_overlay_without_a_rule_is_found_out(overlay: type[Overlay]) -> None:
+def test_an_overlay_without_a_rule_is_noticed(overlay: type[Overlay]) -> None:
     missed(lambda rng: Lagging(rng, overlay()))
 
 
@@ -248,7 +248,7 @@ async def trimmed(overlay: Overlay) -> None:
         (cut_below, PagesAreWhole),
     ],
 )
-async def test_tables_and_overlay_are_put_together_or_neither_is_used(
+async def test_tables_and_overlay_are_merged_or_neither_is_used(
     happens: Callable[[Overlay], Awaitable[None]], without: type[Overlay]
 ) -> None:
     await happens(Overlay())

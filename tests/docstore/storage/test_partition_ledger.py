@@ -6,7 +6,7 @@ from tests.docstore.storage.sealed import A, B, Leader, begun
 from tests.memory.partition_ledger import PartitionLedger
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copied_ledger_changes_independently() -> None:
     ledger, leader = PartitionLedger(), Leader()
     ledger.apply([*begun(A, B), leader.append(A, 1, 1)])
     copy = ledger.copy()
@@ -18,7 +18,7 @@ def test_a_copy_goes_its_own_way() -> None:
     assert ledger.recovered(2, is_old=True).is_old
 
 
-def test_a_batch_that_rots_is_not_served() -> None:
+def test_a_rotten_batch_is_not_served() -> None:
     ledger, leader = PartitionLedger(), Leader()
     ledger.apply([*begun(A), leader.append(A, 2, 2, 2)])
     copy = ledger.copy()

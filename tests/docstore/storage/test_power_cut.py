@@ -14,7 +14,7 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
 
 
 @pytest.mark.thorough
-def test_a_build_that_does_not_sync_its_log_is_found_out() -> None:
+def test_a_build_that_does_not_sync_its_log_is_noticed() -> None:
     lost = [
         each for seed in range(6) for each in cut_at_random(seed, 50, synchronous="NORMAL").lost
     ]

@@ -27,12 +27,12 @@ def _read_until(room_s: float) -> tuple[str, float]:
         loop.close()
 
 
-def test_what_finds_room_in_time_is_read_soon_after() -> None:
+def test_a_read_that_finds_room_in_time_succeeds() -> None:
     assert _read_until(0.0) == ("read", 0.0)
     found, at = _read_until(WITHOUT_ROOM_S - 2 * PAUSE_S)
     assert (found, at) == ("read", pytest.approx(WITHOUT_ROOM_S - 2 * PAUSE_S, abs=2 * PAUSE_S))
 
 
-def test_without_room_for_long_whoever_reads_is_told() -> None:
+def test_a_read_without_room_for_long_fails() -> None:
     with pytest.raises(StoreBroken, match="no room to read what is there, for 5 s: no room"):
         _read_until(1e9)

@@ -58,7 +58,7 @@ def content(disk: Disk, entry: Entry) -> bytearray:
 # --- whole, torn, damaged ---------------------------------------------------------------------
 
 
-def test_a_start_finds_what_the_tables_lack_in_order() -> None:
+def test_a_start_finds_the_entries_that_the_tables_lack_in_order() -> None:
     disk = Disk()
     entries = written(disk, BODIES)
     assert found(disk) == BODIES
@@ -66,7 +66,7 @@ def test_a_start_finds_what_the_tables_lack_in_order() -> None:
         assert found(disk, entry.header.position) == BODIES[at:]
 
 
-def test_every_byte_of_every_entry_counts() -> None:
+def test_a_flipped_bit_of_any_entry_is_noticed() -> None:
     """Flip a bit of each byte but the padding: the last entry is torn, any other is missing."""
     disk = Disk()
     entries = written(disk, BODIES)
@@ -81,7 +81,7 @@ def test_every_byte_of_every_entry_counts() -> None:
             content(disk, entry)[entry.offset + at] ^= 0x10
 
 
-def test_damage_to_what_the_tables_have_does_no_harm() -> None:
+def test_damage_to_followed_entries_does_no_harm() -> None:
     disk = Disk()
     entries = written(disk, BODIES)
     for at, entry in enumerate(entries[:-1], 1):
@@ -112,7 +112,7 @@ def test_the_number_of_a_torn_entry_is_used_again() -> None:
     assert found(disk) == [*BODIES[:-1], b"another four"]
 
 
-def test_of_two_entries_with_one_number_the_torn_one_keeps_no_file() -> None:
+def test_a_torn_entry_with_a_reused_number_keeps_no_file() -> None:
     """Pinned: with two files none was left for a start, and the node did not come up again."""
     disk = Disk()
 
@@ -132,14 +132,14 @@ def test_of_two_entries_with_one_number_the_torn_one_keeps_no_file() -> None:
     assert write(started(again.header.position), b"next").file == torn.file
 
 
-def test_a_whole_entry_that_follows_another_past_is_no_tail() -> None:
+def test_a_whole_entry_after_a_different_past_is_no_tail() -> None:
     disk = Disk()
     entries = written(disk, BODIES)
     with pytest.raises(StoreDamaged, match="does not follow"):
         found(disk, Position(entries[1].header.number, b"elsewise"), missing=True)
 
 
-def test_rot_of_the_last_entry_is_told_from_a_torn_one_once_another_was_begun() -> None:
+def test_rot_of_an_entry_is_distinguished_from_a_torn_one_by_the_next() -> None:
     """Take even a torn entry as a sign that the one before it was durable."""
     disk = Disk()
     entries = written(disk, [*BODIES, b"the next"])
@@ -162,7 +162,7 @@ def test_a_journal_that_is_missing_or_empty_is_damage() -> None:
                 found(without, at.header.position)
 
 
-def test_tables_that_say_they_have_everything_need_no_journal() -> None:
+def test_tables_that_have_followed_everything_need_no_journal() -> None:
     disk = Disk()
     *_, last = written(disk, BODIES)
     elsewhere = Disk()
@@ -173,7 +173,7 @@ def test_tables_that_say_they_have_everything_need_no_journal() -> None:
     assert found(elsewhere, last.header.position) == [b"numbers go on"]
 
 
-def test_a_journal_of_another_store_is_none_of_ours() -> None:
+def test_a_journal_of_another_store_is_refused_or_ignored() -> None:
     ours, theirs = Disk(), Disk()
     *_, last = written(ours, BODIES)
     ring = opened(theirs, b"another key 1234")
@@ -183,7 +183,7 @@ def test_a_journal_of_another_store_is_none_of_ours() -> None:
     assert found(theirs, last.header.position, missing=True) == []
 
 
-def test_a_journal_put_back_from_an_older_copy_is_damage() -> None:
+def test_a_journal_restored_from_an_older_copy_is_damage() -> None:
     disk = Disk()
     ring = opened(disk)
     write(ring, b"one")
@@ -194,7 +194,7 @@ def test_a_journal_put_back_from_an_older_copy_is_damage() -> None:
         found(older, two.header.position)
 
 
-def test_older_tables_are_made_whole_as_far_as_the_journal_reaches() -> None:
+def test_older_tables_follow_as_far_as_the_journal_reaches() -> None:
     disk = Disk()
     ring = opened(disk)
     entries: list[Entry] = []
@@ -216,7 +216,7 @@ def _can(disk: Disk, followed: Position) -> bool:
         return False
 
 
-def test_older_tables_that_say_they_have_everything_are_still_older() -> None:
+def test_older_tables_that_claim_to_be_complete_are_still_older() -> None:
     disk = Disk()
     ring = opened(disk)
     first = write(ring, b"first")
@@ -228,7 +228,7 @@ def test_older_tables_that_say_they_have_everything_are_still_older() -> None:
         found(disk, first.header.position, missing=True)
 
 
-def test_files_may_be_swapped_since_entries_know_their_order() -> None:
+def test_files_may_be_swapped_as_entries_are_numbered() -> None:
     disk = Disk()
     written(disk, [b"%d" % number * 3000 for number in range(5)])
     zero, one = disk.files["journal/0"], disk.files["journal/1"]
@@ -236,7 +236,7 @@ def test_files_may_be_swapped_since_entries_know_their_order() -> None:
     assert len(found(disk)) == 5
 
 
-def test_a_file_that_lost_its_end_is_made_anew_once_nothing_in_it_counts() -> None:
+def test_a_shortened_file_is_made_anew_once_none_of_its_entries_is_needed() -> None:
     disk = Disk()
     bodies = [b"%d" % number * 9000 for number in range(4)]
     entries = written(disk, bodies)
@@ -252,7 +252,7 @@ def test_a_file_that_lost_its_end_is_made_anew_once_nothing_in_it_counts() -> No
     assert len(content(disk, entries[0])) == FILE_BYTES
 
 
-def test_files_of_others_are_left_alone() -> None:
+def test_foreign_files_are_left_alone() -> None:
     disk = Disk()
     written(disk, BODIES)
     disk.files["journal/ballast"] = File(bytearray(b"DSJ1"))
@@ -260,7 +260,7 @@ def test_files_of_others_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("bodies", [[], BODIES])
-def test_whether_anything_was_ever_written_is_known_without_the_key(bodies: list[bytes]) -> None:
+def test_a_ring_knows_without_its_key_whether_it_was_ever_written(bodies: list[bytes]) -> None:
     disk = Disk()
     written(disk, bodies)
     ring = Ring(DiskOfFiles(disk), b"not known at all", file_bytes=FILE_BYTES, files_max=4)
@@ -278,7 +278,7 @@ def test_the_greatest_number_of_a_start_is_found_in_any_entry() -> None:
     assert again.boot == 5
 
 
-def test_a_document_that_looks_like_an_entry_is_not_taken_for_one() -> None:
+def test_a_document_that_looks_like_an_entry_is_not_one() -> None:
     """Put it at the edge of a page, with its writer's stamp, and a number far ahead."""
     header, parts = journal.packed(b"guessed key 1234", 9, Position(1 << 40, b"12345678"), b"mine")
     forged = b"".join(parts)[: HEADER_BYTES + 4]
@@ -293,13 +293,13 @@ def test_a_document_that_looks_like_an_entry_is_not_taken_for_one() -> None:
 # --- where entries go -------------------------------------------------------------------------
 
 
-def test_entries_lie_on_pages_of_their_own() -> None:
+def test_entries_have_their_own_pages() -> None:
     entries = written(Disk(), BODIES)
     assert [entry.offset for entry in entries] == [0, PAGE, 3 * PAGE, 4 * PAGE]
     assert all(sum(map(len, entry.parts)) % PAGE == 0 for entry in entries)
 
 
-def test_no_place_before_the_tables_have_an_old_file_durably() -> None:
+def test_a_file_is_reused_only_once_the_tables_have_it_durably() -> None:
     ring = opened(Disk())
     body = bytes(FILE_BYTES // 2 - HEADER_BYTES)
     assert ring.fits(len(body))
@@ -319,7 +319,7 @@ def test_no_place_before_the_tables_have_an_old_file_durably() -> None:
     assert (entry.file, entry.offset) == ("0", 0)
 
 
-def test_the_file_of_the_very_last_entry_is_never_used_again() -> None:
+def test_the_file_of_the_last_entry_is_not_reused() -> None:
     """Keep it, as the next start compares the tables with it."""
     disk = Disk()
     ring = opened(disk)
@@ -333,7 +333,7 @@ def test_the_file_of_the_very_last_entry_is_never_used_again() -> None:
     assert write(ring, b"next").file != last.file
 
 
-def test_a_commit_that_went_into_the_tables_alone_takes_a_number() -> None:
+def test_a_commit_to_the_tables_alone_takes_a_number() -> None:
     disk = Disk()
     ring = opened(disk)
     first = write(ring, b"first")

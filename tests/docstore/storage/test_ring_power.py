@@ -24,7 +24,7 @@ def test_fifty_thousand_images() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_call_that_fails_a_restart_finds_what_was_acknowledged(
+def test_a_restart_after_any_failed_call_finds_the_acknowledged_entries(
     seed: int, full: bool
 ) -> None:
     calls, _ = fail_at(seed, 1 << 60, full=full)

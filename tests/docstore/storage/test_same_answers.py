@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.disk.disk import Disk
 from tests.docstore.storage.lagging import OneByOne, writes_after
-from tests.docstore.storage.scripts import SLOTS, changes, queries, scripts, told, writes_of
+from tests.docstore.storage.scripts import SLOTS, answers_of, changes, queries, scripts, writes_of
 from tests.docstore.storage.small import small
 from tests.docstore.storage.stepped import STEPS, Stepped
 from tests.memory.ledger import Ledger
@@ -28,12 +28,12 @@ async def play(script: list[list[tuple[str, int, object]]]) -> None:
                 writes = writes_after(memory._ledger, batch)
                 await memory.commit(writes)
                 await sqlite.commit(writes)
-                assert await told(sqlite) == await told(memory)
+                assert await answers_of(sqlite) == await answers_of(memory)
             await sqlite.close()
             await memory.open()
             sqlite = small(Path(folder) / "db")
             await sqlite.open()
-            assert await told(sqlite) == await told(memory)
+            assert await answers_of(sqlite) == await answers_of(memory)
         finally:
             await sqlite.close()
 
@@ -71,9 +71,9 @@ async def play_behind(script: Steps) -> None:
             expected = await memory.read(queries())
             for store in (lazy, stepped):
                 assert await OneByOne(store.reads).read(queries()) == expected
-        first, *rest = await told(memory)
+        first, *rest = await answers_of(memory)
         for store in (lazy, stepped):
-            found, *others = await told(store.reads)
+            found, *others = await answers_of(store.reads)
             assert (replace(found, boot=1), others) == (first, rest)
     finally:
         lazy.close()
@@ -86,7 +86,7 @@ steps = st.lists(st.tuples(st.lists(changes, max_size=4), st.sampled_from(STEPS)
 @pytest.mark.thorough
 @settings(max_examples=10)
 @given(steps)
-def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
+def test_answers_do_not_depend_on_how_far_the_tables_have_followed(
     script: Steps,
 ) -> None:
     asyncio.run(play_behind(script))
@@ -95,12 +95,12 @@ def test_however_far_the_tables_are_behind_the_journal_the_answers_are_the_same(
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(steps)
-def test_the_answers_are_the_same_after_many_more_steps(script: Steps) -> None:
+def test_answers_are_the_same_after_many_more_steps(script: Steps) -> None:
     asyncio.run(play_behind(script))
 
 
 @given(st.lists(changes, max_size=8), st.lists(changes, max_size=8))
-def test_a_copy_of_a_ledger_goes_its_own_way(
+def test_a_copied_ledger_of_documents_changes_independently(
     first: list[tuple[str, int, object]], second: list[tuple[str, int, object]]
 ) -> None:
     def apply(ledger: Ledger, changes: list[tuple[str, int, object]]) -> None:

@@ -129,7 +129,7 @@ async def play(script: list[list[Change]]) -> None:
         await memory.open()
         await sqlite.open()
 
-        async def told(store: StreamStore) -> object:
+        async def answers_of(store: StreamStore) -> object:
             return await store.read(queries())
 
         try:
@@ -143,11 +143,11 @@ async def play(script: list[list[Change]]) -> None:
                     ledger.apply(more)
                 await memory.commit(writes)
                 await sqlite.commit(writes)
-                assert await told(sqlite) == await told(memory)
+                assert await answers_of(sqlite) == await answers_of(memory)
             await sqlite.close()
             sqlite = SqliteStreamStore(path, synchronous="OFF")
             assert await sqlite.open() == await memory.open()
-            assert await told(sqlite) == await told(memory)
+            assert await answers_of(sqlite) == await answers_of(memory)
         finally:
             await sqlite.close()
 
@@ -159,7 +159,7 @@ def test_stores_of_streams_agree_after_the_same_writes(script: list[list[Change]
 
 
 @given(st.lists(changes, max_size=8), st.lists(changes, max_size=8))
-def test_a_copy_of_a_ledger_of_streams_goes_its_own_way(
+def test_a_copied_ledger_of_streams_changes_independently(
     first: list[Change], second: list[Change]
 ) -> None:
     def apply(ledger: PartitionLedger, changes: list[Change]) -> None:

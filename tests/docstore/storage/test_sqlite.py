@@ -78,9 +78,7 @@ async def by_hand(path: Path, store: SqliteStore, sql: str) -> None:
         "link = '/notes/z'",
     ],
 )
-async def test_a_row_that_was_changed_is_corrupt(
-    path: Path, store: SqliteStore, damage: str
-) -> None:
+async def test_a_changed_row_is_corrupt(path: Path, store: SqliteStore, damage: str) -> None:
     author = Author()
     await author.append(store, 1, A, A)
     [whole] = await author.append(store, 2, B)
@@ -100,7 +98,7 @@ async def test_a_row_that_was_changed_is_corrupt(
         "UPDATE current SET n = 1, version = 0",
     ],
 )
-async def test_a_row_that_is_gone_does_not_read_as_absent(
+async def test_a_lost_row_is_not_read_as_absent(
     path: Path, store: SqliteStore, damage: str
 ) -> None:
     await Author().append(store, 1, A, A)
@@ -119,9 +117,7 @@ async def test_a_hole_in_a_log_is_corrupt(path: Path, store: SqliteStore) -> Non
     assert isinstance((await store.read([Rows(1, 3, 4)]))[0], list)
 
 
-async def test_a_slot_whose_last_row_is_damaged_is_found_faulty(
-    path: Path, store: SqliteStore
-) -> None:
+async def test_a_slot_with_a_damaged_last_row_is_faulty(path: Path, store: SqliteStore) -> None:
     await Author().append(store, 1, A, B)
     await by_hand(path, store, "UPDATE history SET state = x'00' WHERE n = 2")
     [slot] = (await store.recover()).slots.values()
@@ -154,7 +150,7 @@ async def test_a_disk_that_forgot_a_promise_or_its_name_is_refused(path: Path, d
             await small(path).open()
 
 
-async def test_files_that_are_not_ours_are_refused(path: Path) -> None:
+async def test_foreign_files_are_refused(path: Path) -> None:
     write(path, b"a letter to a friend, which is no database " * 99)
     with pytest.raises(StoreBroken, match="not a database"):
         await small(path).open()
@@ -165,7 +161,7 @@ async def test_files_that_are_not_ours_are_refused(path: Path) -> None:
         await small(other).open()
 
 
-async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     store = small(tmp_path / "no" / "store.db")
     with pytest.raises(StoreBroken):
         await store.open()
@@ -197,7 +193,7 @@ async def test_the_log_is_copied_back_and_stays_short(path: Path, store: SqliteS
     assert size(path) > 30 << 20
 
 
-async def test_a_cancelled_commit_is_done_and_the_next_one_is_not_confused(
+async def test_a_cancelled_commit_is_executed_and_the_next_one_is_correct(
     store: SqliteStore,
 ) -> None:
     author = Author()
@@ -230,7 +226,7 @@ async def test_reads_and_commits_run_side_by_side(store: SqliteStore) -> None:
         assert all(length % 2 == 0 for length in lengths)
 
 
-async def test_a_row_is_read_while_pages_of_a_log_are(store: SqliteStore) -> None:
+async def test_a_row_is_read_during_a_read_of_log_pages(store: SqliteStore) -> None:
     [row] = await Author().append(store, 1, A)
     await store.recover()
     may_end = threading.Event()
@@ -259,13 +255,15 @@ def test_it_works_under_uvloop(path: Path) -> None:
     assert uvloop.run(main()).slots[1].end == 1
 
 
-def test_on_uvloop_what_is_planned_for_now_is_no_timer_that_could_be_asked(path: Path) -> None:
+def test_on_uvloop_a_callback_due_now_is_no_timer(path: Path) -> None:
     """Pinned: the loop of a node under load lost a commit's answer, and all later ones."""
 
     async def main() -> int:
         store, author = small(path), Author()
         failures: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context)
+        )
         await store.open()
         for _ in range(20):
             store.hurry()

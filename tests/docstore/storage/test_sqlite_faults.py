@@ -55,7 +55,7 @@ async def retry_while_full(store: SqliteStore, batch: list[Write]) -> None:
                 return
 
 
-async def test_a_full_disk_refuses_and_keeps_what_it_had(small_disk: Path) -> None:
+async def test_a_full_disk_refuses_commits_and_keeps_its_rows(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(2_000_000))
     store = small(small_disk / "store.db")
@@ -178,9 +178,7 @@ def test_a_failed_sync_breaks_the_store_for_ever(
 
 
 @pytest.mark.parametrize("until", [1, 25, 60])
-async def test_a_killed_process_loses_nothing_that_it_acknowledged(
-    tmp_path: Path, until: int
-) -> None:
+async def test_a_killed_process_loses_no_acknowledged_row(tmp_path: Path, until: int) -> None:
     path = tmp_path / "store.db"
     for boot in (1, 3):  # The second boot is that of `recovered_end`.
         process = await asyncio.create_subprocess_exec(

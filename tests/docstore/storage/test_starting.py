@@ -68,7 +68,9 @@ async def end_of(path: Path) -> int:
         await store.close()
 
 
-async def test_what_only_the_journal_has_is_in_the_tables_before_anybody_asks(path: Path) -> None:
+async def test_rows_that_only_the_journal_has_are_in_the_tables_before_any_query(
+    path: Path,
+) -> None:
     store, author = await begun(path)
     await store.recover()
     [row] = await author.append(store, 1, B)
@@ -97,7 +99,7 @@ async def test_a_store_closed_in_order_is_one_file(path: Path) -> None:
     assert await end_of(killed) == 3
 
 
-async def test_a_store_that_was_not_needs_its_journal(path: Path) -> None:
+async def test_a_store_not_closed_in_order_needs_its_journal(path: Path) -> None:
     store, _ = await begun(path)
     killed, emptied = copied(path, "killed"), copied(path, "emptied")
     await store.close()
@@ -139,7 +141,7 @@ async def test_a_journal_from_an_older_copy_is_damage(path: Path) -> None:
         await small(killed).open()
 
 
-async def test_older_tables_are_made_whole_and_count_no_start_twice(path: Path) -> None:
+async def test_older_tables_are_completed_and_count_no_start_twice(path: Path) -> None:
     """Count on, or two starts had the same number, and peers could not distinguish them."""
     store, author = await begun(path)
     older = copied(path, "older")
@@ -164,7 +166,7 @@ async def test_more_than_half_a_file_goes_into_the_tables_alone(path: Path) -> N
     assert await end_of(killed) == 12
 
 
-async def test_commits_wait_for_the_tables_when_the_journal_is_full_and_none_is_lost(
+async def test_commits_wait_for_the_tables_while_the_journal_is_full(
     path: Path,
 ) -> None:
     store, author = await begun(path)
@@ -176,7 +178,7 @@ async def test_commits_wait_for_the_tables_when_the_journal_is_full_and_none_is_
     assert len(list(journal(path).iterdir())) <= 4
 
 
-async def test_a_file_of_the_journal_is_not_asked_for_again_and_again_without_room(
+async def test_a_journal_file_is_not_retried_at_once_without_room(
     path: Path,
 ) -> None:
     """Pause between attempts, as each takes room from the tables for a while."""
@@ -214,17 +216,17 @@ async def test_the_last_entry_gets_a_successor_when_nothing_follows(path: Path) 
     await store.close()
 
 
-async def test_tables_that_fail_are_told_of_although_nobody_commits(path: Path) -> None:
-    told: list[BaseException] = []
+async def test_failing_tables_are_reported_without_another_commit(path: Path) -> None:
+    errors: list[BaseException] = []
     store = small(path)
-    store.broken = told.append
+    store.broken = errors.append
     await store.open()
     await store._file.run(
         "writer", lambda connection: connection.execute("DROP TABLE current").fetchall()
     )
     await store.commit([Append([Author().row(1, A)])])
     async with asyncio.timeout(10):
-        while not told:
+        while not errors:
             await asyncio.sleep(0.02)
     with pytest.raises(StoreBroken):
         await store.commit([Append([Author(ends={1: 1}).row(1, A)])])
@@ -234,9 +236,7 @@ async def test_tables_that_fail_are_told_of_although_nobody_commits(path: Path) 
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-async def test_a_journal_may_be_given_less_room_at_a_start_and_more_again(
-    path: Path, is_killed: bool
-) -> None:
+async def test_a_journal_may_shrink_and_grow_at_a_start(path: Path, is_killed: bool) -> None:
     store, author = await begun(path)
     for _ in range(150):
         await author.append(store, 1, A, state=b"x" * 5000)

@@ -12,7 +12,7 @@ from docstore.storage.described.texts import FILES, written
 
 
 @pytest.mark.parametrize("module", FILES)
-def test_texts_are_what_is_described(module: ModuleType) -> None:
+def test_texts_match_their_descriptions(module: ModuleType) -> None:
     made: dict[str, Any] = {}
     exec(written(module), made)
     kept = vars(import_module(f"docstore.storage.{FILES[module].stem}"))

@@ -57,7 +57,7 @@ async def one(store: Store, query: Query) -> list[Row]:
     return result
 
 
-async def test_a_new_disk_is_empty_and_has_a_name_of_its_own(disk: Disk) -> None:
+async def test_a_new_disk_is_empty_and_has_a_unique_id(disk: Disk) -> None:
     recovered = await disk.store.recover()
     assert (recovered.boot, recovered.configuration, recovered.slots) == (1, None, {})
     assert len(recovered.store_id) == 32
@@ -89,7 +89,7 @@ async def test_newest_and_version_stop_at_until(store: Store) -> None:
     assert await one(store, Newest(2, A, FOR_EVER)) == []
 
 
-async def test_as_of_gives_what_was_current_at_an_instant(store: Store) -> None:
+async def test_as_of_gives_the_row_current_at_an_instant(store: Store) -> None:
     author = Author()
     rows = [author.row(1, A, updated_us=at) for at in (100, 200, 300)]
     await store.commit([Append(rows)])
@@ -145,7 +145,7 @@ async def test_cut_of_a_deletion_brings_the_document_back(store: Store) -> None:
     assert await one(store, Newest(1, A, FOR_EVER)) == [row]
 
 
-async def test_of_counted_versions_so_many_stay_and_else_the_newest(disk: Disk) -> None:
+async def test_a_trim_keeps_the_counted_versions_or_the_newest(disk: Disk) -> None:
     store, other = disk.store, "/other/a"
     rows = await Author().append(store, 1, A, other, A, A, other, A, B, A)
     await store.commit([Trim(1, 0, 6, {"/notes": 2}), SaveSlot(SlotRecord(1, kept=6))])
@@ -260,7 +260,7 @@ async def test_links_are_live_direct_children_in_order_and_in_pages(store: Store
     assert await store.count("/", both) == {1: 3}
 
 
-async def test_what_lies_below_a_path_is_found_at_any_depth(store: Store) -> None:
+async def test_documents_below_a_path_are_found_at_any_depth(store: Store) -> None:
     author = Author()
     under = ("/s/a", "/s/a/p/0", "/s/a/p/1", "/s/b", "/s/b/p/0", "/s/é")
     await author.append(store, 1, *under, "/s", "/s/", "/s0", "/r/a", "/sa/p")
@@ -275,7 +275,7 @@ async def test_what_lies_below_a_path_is_found_at_any_depth(store: Store) -> Non
     assert await store.below("/s/", []) == await store.below("/u/", [1, 2]) == []
 
 
-async def test_more_may_lie_below_a_path_than_is_read_in_one_go(store: Store) -> None:
+async def test_below_finds_more_than_one_read_returns(store: Store) -> None:
     links = [f"/s/a/p/{number:05}" for number in range(LINES_AT_ONCE + 1)]
     await Author().append(store, 1, *links)
     assert [row.link for row in await store.below("/s/", [1])] == links
@@ -286,7 +286,7 @@ async def test_links_come_with_their_newest_version(store: Store) -> None:
     assert await store.links("/notes/", "", 9, all_of(1)) == [(1, A, 1), (1, B, 0)]
 
 
-async def test_links_and_counts_are_as_the_rows_up_to_a_bound_have_them(store: Store) -> None:
+async def test_links_and_counts_reflect_the_rows_up_to_a_bound(store: Store) -> None:
     author = Author()
     await author.append(store, 1, A, B, "/notes/c", "/notes/d")
     await author.append(store, 1, A)
@@ -325,24 +325,24 @@ async def test_digests_leave_deleted_links_out(store: Store) -> None:
     assert digest != before[2]
 
 
-async def test_what_became_of_a_batch_is_told_later_and_once(store: Store) -> None:
-    told: list[Exception | None] = []
+async def test_the_result_of_a_batch_is_given_later_and_once(store: Store) -> None:
+    results: list[Exception | None] = []
     row = Author().row(1, A)
     done = asyncio.Event()
 
     def then(error: Exception | None) -> None:
-        told.append(error)
+        results.append(error)
         done.set()
 
     store.submit([Append([row])], then)
-    assert told == []
+    assert results == []
     async with asyncio.timeout(10):
         await done.wait()
     assert await one(store, Newest(1, A, FOR_EVER)) == [row]
-    assert told == [None]
+    assert results == [None]
 
 
-async def test_what_the_file_lacks_it_has_soon_after_somebody_is_in_a_hurry(store: Store) -> None:
+async def test_a_hurry_makes_the_file_complete_soon(store: Store) -> None:
     await Author().append(store, 1, A)
     assert store.behind([1, 2]) in ({1: 1}, {})
     store.hurry()
@@ -356,7 +356,7 @@ async def test_close_can_be_called_twice(disk: Disk) -> None:
     await disk.store.close()
 
 
-async def test_an_empty_batch_is_nothing(store: Store) -> None:
+async def test_an_empty_batch_changes_nothing(store: Store) -> None:
     await store.commit([])
     await store.commit([Append([])])
     assert (await store.recover()).slots == {}

@@ -22,13 +22,13 @@ SEEDS = tiers(range(2), range(2, 4), range(4, 12))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cut_of_power_loses_nothing_acknowledged(seed: int) -> None:
+def test_a_power_cut_loses_no_acknowledged_batch(seed: int) -> None:
     outcome = cut_at_random(seed, 100, what=stream_script)
     assert outcome.images > 60
     assert (outcome.lost, outcome.odd) == ([], [])
 
 
-def test_a_file_of_streams_that_is_not_synced_is_found_out() -> None:
+def test_a_file_of_streams_that_is_not_synced_is_noticed() -> None:
     outcomes = [
         cut_at_random(seed, 40, synchronous="NORMAL", what=stream_script) for seed in range(3)
     ]
@@ -41,9 +41,7 @@ def _every(seed: int, step: int) -> range:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("raises", [error_of_disk, no_room])
-def test_a_call_that_fails_loses_nothing_and_keeps_no_half_commit(
-    seed: int, raises: object
-) -> None:
+def test_a_failed_call_loses_nothing_and_keeps_no_half_commit(seed: int, raises: object) -> None:
     failed = 0
     for nth in _every(seed, 5):
         played = play(seed, nth, raises, what=stream_script)  # type: ignore[arg-type]
@@ -53,7 +51,7 @@ def test_a_call_that_fails_loses_nothing_and_keeps_no_half_commit(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_read_of_streams_that_fails_is_never_a_wrong_answer(seed: int) -> None:
+def test_a_failed_read_of_streams_gives_no_wrong_answer(seed: int) -> None:
     calls, _ = read_with_failure(seed, 0, what=stream_script)
     assert calls > 20
     for nth in range(1 + seed % 3, calls + 1, 3):
@@ -70,7 +68,7 @@ def test_very_many_images_of_streams() -> None:
         seed += 1
 
 
-def test_an_error_of_the_log_itself_is_one_of_ours(
+def test_an_error_of_the_log_is_a_store_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pinned: an error of `stat` came through unchanged, and no rule knew it."""

@@ -87,7 +87,7 @@ async def test_an_empty_store_has_nothing(disk: Disk) -> None:
     await disk.store.commit([])
 
 
-async def test_batches_come_back_by_the_offset_that_they_hold(store: StreamStore) -> None:
+async def test_batches_are_found_by_an_offset_in_them(store: StreamStore) -> None:
     await store.commit([*begun(A, B), Leader().append(A, 2, 3, 4)])
     assert await batches(store) == [(0, 2), (2, 5), (5, 9)]
     assert await batches(store, 2) == await batches(store, 4) == [(2, 5), (5, 9)]
@@ -116,7 +116,7 @@ async def test_partitions_of_one_commit_do_not_mix(disk: Disk) -> None:
         assert (await found(disk, name)).end == end
 
 
-async def test_what_is_saved_is_found(disk: Disk) -> None:
+async def test_a_saved_record_is_found(disk: Disk) -> None:
     record = PartitionRecord(
         A, "another", (7, "é"), (6, "n2"), (((6, "n2"), 1), ((7, "é"), 9)), 3, 8, b"\x00p", 4,
         Status.FAULTY,
@@ -125,7 +125,7 @@ async def test_what_is_saved_is_found(disk: Disk) -> None:
     assert (await found(disk)) == PartitionRecovered(record, 3, 0, 0)
 
 
-async def test_a_start_finds_end_size_time_and_the_headers_that_are_not_in_the_snapshot(
+async def test_a_start_finds_end_size_time_and_headers_after_the_snapshot(
     disk: Disk,
 ) -> None:
     leader = Leader()
@@ -173,7 +173,7 @@ async def test_batches_are_replaced_by_one_of_the_same_offsets(disk: Disk) -> No
     assert (await found(disk)).last_us == 2500
 
 
-async def test_a_trim_lets_go_of_whole_batches_below_the_start(disk: Disk) -> None:
+async def test_a_trim_removes_whole_batches_below_the_start(disk: Disk) -> None:
     leader = Leader()
     await disk.store.commit([*begun(A), leader.append(A, *[2] * 9)])
     await disk.store.commit([TrimPartition(A, 7)])
@@ -187,7 +187,7 @@ async def test_a_trim_lets_go_of_whole_batches_below_the_start(disk: Disk) -> No
     assert (await batches(disk.store))[-1] == (18, 19)
 
 
-async def test_a_partition_may_begin_anywhere_once_it_is_erased(disk: Disk) -> None:
+async def test_an_erased_partition_may_begin_at_any_offset(disk: Disk) -> None:
     leader = Leader()
     await disk.store.commit([*begun(A, B), leader.append(A, 1, 1), leader.append(B, 1)])
     later = PartitionRecord(A, "new", start=70)
@@ -199,7 +199,7 @@ async def test_a_partition_may_begin_anywhere_once_it_is_erased(disk: Disk) -> N
     assert await batches(disk.store, name=B) == [(0, 1)]
 
 
-async def test_a_drop_goes_in_slices_that_a_start_can_see(disk: Disk) -> None:
+async def test_a_drop_runs_in_slices_that_a_start_recognises(disk: Disk) -> None:
     leader = Leader()
     await disk.store.commit([*begun(A, B), leader.append(A, *[1] * 5), leader.append(B, 1)])
     drop = DropPartition(A, limit=2)
@@ -217,7 +217,7 @@ async def test_a_drop_goes_in_slices_that_a_start_can_see(disk: Disk) -> None:
     assert await batches(disk.store, name=B) == [(0, 1)]
 
 
-async def test_a_partition_that_is_dropped_may_be_erased_and_begun_anew(disk: Disk) -> None:
+async def test_a_partly_dropped_partition_may_be_erased_and_begun_anew(disk: Disk) -> None:
     await disk.store.commit([*begun(A), Leader().append(A, 1, 1)])
     await disk.store.commit([DropPartition(A, limit=1)])
     await disk.store.commit([ErasePartition(A), *begun(A, copy="new"), Leader().append(A, 4)])
@@ -271,7 +271,7 @@ async def test_batches_may_be_large_and_many(disk: Disk) -> None:
         SavePartition(PartitionRecord(A, "")),
     ],
 )
-async def test_a_write_against_the_rules_is_a_bug_of_ours(
+async def test_a_write_against_the_rules_is_an_assertion_error(
     store: StreamStore, wrong: object
 ) -> None:
     await store.commit([*begun(A), Leader().append(A, 2, 2)])
@@ -279,7 +279,7 @@ async def test_a_write_against_the_rules_is_a_bug_of_ours(
         await store.commit([wrong])  # type: ignore[list-item]
 
 
-async def test_a_partition_is_not_begun_anew_before_it_is_dropped_to_the_end(
+async def test_a_partition_is_not_begun_anew_before_its_drop_ends(
     store: StreamStore,
 ) -> None:
     await store.commit([*begun(A), Leader().append(A, 1, 1), DropPartition(A, limit=1)])

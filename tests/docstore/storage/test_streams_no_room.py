@@ -35,7 +35,7 @@ async def fill(store: SqliteStreamStore, leader: Leader) -> int:
     pytest.fail("the disk has no end")
 
 
-async def test_a_full_disk_keeps_nothing_of_a_commit_and_the_same_store_goes_on(
+async def test_a_full_disk_refuses_whole_commits_and_the_store_works_on(
     small_disk: Path,
 ) -> None:
     ballast = small_disk / "ballast"
@@ -101,7 +101,7 @@ async def full(disk: Path) -> tuple[SqliteStreamStore, Leader]:
     return store, leader
 
 
-async def test_what_lets_go_of_batches_finds_room_on_a_full_disk(
+async def test_a_trim_finds_room_on_a_full_disk(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Use the freed pages for later batches, too."""
@@ -130,7 +130,7 @@ async def test_what_lets_go_of_batches_finds_room_on_a_full_disk(
     assert (await recovered(small_disk / "streams.db")).partitions[A].end == leader.ends[A]
 
 
-async def test_a_start_without_room_counts_its_boot_with_that_of_the_ballast(
+async def test_a_start_without_room_counts_its_boot_in_the_room_of_the_ballast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, ballast = tmp_path / "streams.db", tmp_path / "streams.db.ballast"
@@ -158,7 +158,7 @@ async def test_a_start_without_room_counts_its_boot_with_that_of_the_ballast(
                 await store.open()
 
 
-async def test_room_that_documents_need_is_not_taken(tmp_path: Path) -> None:
+async def test_streams_do_not_take_room_that_documents_need(tmp_path: Path) -> None:
     full = True
     store = SqliteStreamStore(tmp_path / "streams.db", stands_aside=lambda: full)
     leader = Leader()
@@ -174,7 +174,7 @@ async def test_room_that_documents_need_is_not_taken(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_letting_go_of_batches_writes_next_to_nothing(tmp_path: Path) -> None:
+async def test_a_trim_writes_little(tmp_path: Path) -> None:
     """Pinned: SQLite built to overwrite deleted content wrote all of it once more."""
     store, leader = SqliteStreamStore(tmp_path / "streams.db"), Leader()
     await store.open()

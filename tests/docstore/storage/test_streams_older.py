@@ -49,7 +49,7 @@ async def several_starts(path: Path) -> Path:
     return kept
 
 
-async def test_a_file_that_is_put_back_is_old_until_each_partition_has_another_copy(
+async def test_a_restored_file_is_old_until_each_partition_has_a_new_copy(
     path: Path,
 ) -> None:
     shutil.copy(await several_starts(path), path)
@@ -71,7 +71,7 @@ async def test_a_file_that_is_put_back_is_old_until_each_partition_has_another_c
     assert not (await recovered(path)).is_old
 
 
-async def test_dropping_what_is_old_is_as_good(path: Path) -> None:
+async def test_a_restored_file_is_not_old_once_its_partitions_are_dropped(path: Path) -> None:
     shutil.copy(await several_starts(path), path)
     store = SqliteStreamStore(path)
     assert (await store.open()).is_old
@@ -80,14 +80,14 @@ async def test_dropping_what_is_old_is_as_good(path: Path) -> None:
     assert not (await recovered(path)).is_old
 
 
-async def test_a_file_that_is_lost_is_an_empty_one(path: Path) -> None:
+async def test_a_lost_file_is_replaced_by_an_empty_one(path: Path) -> None:
     await several_starts(path)
     remove(path)
     assert await recovered(path) == StreamsRecovered(boot=4, is_old=True)
     assert await recovered(path) == StreamsRecovered(boot=5)
 
 
-async def test_a_start_that_ended_before_it_was_counted_beside_the_file_does_no_harm(
+async def test_a_start_that_ended_before_it_was_counted_does_no_harm(
     path: Path,
 ) -> None:
     await recovered(path)
@@ -101,13 +101,13 @@ async def test_a_start_that_ended_before_it_was_counted_beside_the_file_does_no_
     assert (found.boot, found.is_old) == (3, False)
 
 
-async def test_a_file_whose_count_is_lost_is_taken_for_an_old_one(path: Path) -> None:
+async def test_a_file_without_its_count_is_taken_for_an_old_one(path: Path) -> None:
     await several_starts(path)
     remove(Path(f"{path}.life"))
     assert (await recovered(path)).is_old
 
 
-async def test_a_file_of_the_first_start_is_old_without_its_count_once_it_holds_something(
+async def test_a_file_of_the_first_start_with_data_is_old_without_its_count(
     path: Path,
 ) -> None:
     shutil.copy(await several_starts(path), path)
@@ -116,7 +116,7 @@ async def test_a_file_of_the_first_start_is_old_without_its_count_once_it_holds_
 
 
 @pytest.mark.parametrize("content", [b"", b"LIFE", bytes(16), b"LIFE" + bytes(11) + b"\x01"])
-async def test_a_damaged_count_is_refused_and_says_what_to_do(path: Path, content: bytes) -> None:
+async def test_a_damaged_count_is_refused_with_advice(path: Path, content: bytes) -> None:
     await recovered(path)
     write(Path(f"{path}.life"), content)
     with pytest.raises(StoreBroken, match=r"streams.db.life is damaged: .* for an older one"):

@@ -81,7 +81,7 @@ SECOND = "WHERE id = (SELECT id FROM batches ORDER BY id LIMIT 1 OFFSET 1)"
         "UPDATE partitions SET name = 'other' WHERE number = 1",
     ],
 )
-async def test_a_batch_that_was_changed_or_moved_is_corrupt(
+async def test_a_changed_or_moved_batch_is_corrupt(
     path: Path, store: SqliteStreamStore, damage: str
 ) -> None:
     leader = Leader()
@@ -97,7 +97,7 @@ async def test_a_batch_that_was_changed_or_moved_is_corrupt(
 @pytest.mark.parametrize(
     "damage", ["checksum = checksum + 1", "head = x'00'", "head = substr(head, 2)", "id = id + 1"]
 )
-async def test_a_head_that_was_changed_is_not_served(
+async def test_a_changed_head_is_not_served(
     path: Path, store: SqliteStreamStore, damage: str
 ) -> None:
     await store.commit([*begun(A), Leader().append(A, 2, 2, 2)])
@@ -123,7 +123,7 @@ LAST = "WHERE id = (SELECT max(id) FROM batches)"
         "UPDATE tails SET size = size - 1",
     ],
 )
-async def test_a_log_that_lost_its_end_is_found_faulty_and_can_be_begun_anew(
+async def test_a_log_that_lost_its_end_is_faulty_and_can_be_begun_anew(
     path: Path, damage: str
 ) -> None:
     store = SqliteStreamStore(path)
@@ -142,7 +142,7 @@ async def test_a_log_that_lost_its_end_is_found_faulty_and_can_be_begun_anew(
     assert (again.record.status, again.end) == (Status.FULL, 5)
 
 
-async def test_a_log_that_lost_its_end_is_corrupt_for_whoever_reads_that_far(
+async def test_a_log_that_lost_its_end_is_corrupt_for_reads_up_to_it(
     path: Path, store: SqliteStreamStore
 ) -> None:
     await store.commit([*begun(A), Leader().append(A, 2, 2, 2)])
