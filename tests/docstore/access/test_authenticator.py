@@ -1,4 +1,4 @@
-"""Who a token says it is: opaque ones by their digest, JSON Web Tokens by a key of the file."""
+"""Opaque tokens are verified by their digest, and JSON Web Tokens by a key of the file."""
 
 import pytest
 
@@ -30,9 +30,9 @@ def test_a_token_is_its_users(authenticator: Authenticator) -> None:
         assert ann is not None
         assert ann.name == "ann"
         assert ann.grants.allow(WRITE, "/films/a")
-    nobody = authenticator.principal("bearer nobody-token", NOW)
-    assert nobody is not None
-    assert not nobody.grants.allow(READ, "/")
+    ungranted = authenticator.principal("bearer nobody-token", NOW)
+    assert ungranted is not None
+    assert not ungranted.grants.allow(READ, "/")
 
 
 @pytest.mark.parametrize("key", ["ed", "ec"])
@@ -73,7 +73,7 @@ def test_what_is_within_its_bounds_holds(
 @pytest.mark.parametrize("why", bad_tokens())
 def test_a_bad_token_proves_nothing(authenticator: Authenticator, why: str) -> None:
     assert authenticator.principal(f"Bearer {bad_tokens()[why]}", NOW) is None
-    assert not authenticator._known, "what proves nothing must not fill the memory"
+    assert not authenticator._known, "an invalid token must not be cached"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_other_rules_hold_at_once(authenticator: Authenticator) -> None:
 def test_every_fault_is_the_same_work(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    """One signature each is looked at: the time says nothing of how far a token has come."""
+    """Each token costs one signature check, so the time does not show which check failed."""
     looked_at = []
     has_signed = VerificationKey.has_signed
 

@@ -1,4 +1,4 @@
-"""A bucket for each who asks: so many at once, so many a second, and nobody else's business."""
+"""A token bucket for each user, with a rate and a burst, independent of other users."""
 
 from docstore.access import rates as module
 from docstore.access.rates import BURST_S, Rates

@@ -1,4 +1,4 @@
-"""An access file that changes while a node goes by it: what is taken, and what is not."""
+"""An access file that changes while a node uses it: the changes that apply, and the others."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def watched(path: Path) -> AccessFile:
 
 
 def names(watched: AccessFile) -> set[str]:
-    """Return who is let in."""
+    """Return the names of the users that may enter."""
     found = (watched.authenticator.principal(f"Bearer {name}", 0) for name in ("ann", "eve", "bob"))
     return {each.name for each in found if each is not None}
 
@@ -90,7 +90,7 @@ def test_where_no_administrator_was_none_is_needed(path: Path) -> None:
 
 
 def test_a_file_that_is_still_written_is_not_read(path: Path, watched: AccessFile) -> None:
-    path.write_text(READER + ADMIN + user("eve", "admin"))  # As far as `cp` has come.
+    path.write_text(READER + ADMIN + user("eve", "admin"))  # A file that `cp` still writes.
     watched.look()
     assert names(watched) == {"ann", "eve"}
     path.write_text(FILE + user("bob", "reader"))
@@ -119,7 +119,7 @@ def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "output"),
     [
         (FILE, 0, "ann: read /"),
         ("", 1, "must have a user"),
@@ -128,11 +128,11 @@ def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Pat
     ],
 )
 def test_a_file_is_checked_before_a_node_has_it(
-    path: Path, text: str, code: int, told: str
+    path: Path, text: str, code: int, output: str
 ) -> None:
     path.write_text(text)
     result = CliRunner().invoke(app, ["access", "check", "--file", str(path)])
-    assert (result.exit_code, told in result.output) == (code, True)
+    assert (result.exit_code, output in result.output) == (code, True)
     if code == 0:
         page = json.loads(
             CliRunner().invoke(app, ["access", "check", "--file", str(path), "--json"]).stdout

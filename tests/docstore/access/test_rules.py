@@ -1,4 +1,4 @@
-"""The access file is understood as a whole, or refused in one line that says where."""
+"""A valid access file is read whole; an invalid one is a one-line error with its place."""
 
 import re
 
@@ -69,7 +69,7 @@ def test_a_whole_file_is_read() -> None:
     assert rules.keys["ed"].algorithm == "EdDSA"
     assert rules.keys["ec"].algorithm == "ES256"
     assert len(rules.users) == 3
-    assert not rules_of("").users, "an empty file lets nobody in"
+    assert not rules_of("").users, "an empty file has no users"
 
 
 WRONG = {
@@ -98,11 +98,11 @@ WRONG = {
 
 @pytest.mark.parametrize("why", WRONG)
 def test_a_wrong_file_is_refused_in_one_line(why: str) -> None:
-    text, told = WRONG[why]
-    with pytest.raises(BadConfig, match=re.escape(told)) as raised:
+    text, error = WRONG[why]
+    with pytest.raises(BadConfig, match=re.escape(error)) as raised:
         rules_of(text)
     assert "\n" not in str(raised.value)
-    assert "ann-token" not in str(raised.value), "a token by mistake is not repeated"
+    assert "ann-token" not in str(raised.value), "the error must not repeat a token"
 
 
 def test_a_token_is_only_one_users() -> None:

@@ -1,4 +1,4 @@
-"""Tokens of all kinds, good and bad, and an access file that knows the good ones."""
+"""Valid and invalid tokens, and an access file with the valid ones."""
 
 import hmac
 import json
@@ -30,7 +30,7 @@ def pem(key: Private) -> str:
 
 
 def digest(token: str) -> str:
-    """Return what the access file has of a token."""
+    """Return the digest of a token, as in the access file."""
     return sha256(token.encode()).hexdigest()
 
 
@@ -49,7 +49,7 @@ def signature(key: Private, signed: bytes) -> bytes:
 
 
 def claims(**others: Any) -> dict[str, Any]:
-    """Return claims that hold now; None leaves one out."""
+    """Return claims that are valid now; None leaves one out."""
     said = {
         "iss": ISSUER, "aud": AUDIENCE, "sub": "ann@login.example", "exp": NOW + 600,
         "roles": ["reader"],
@@ -76,7 +76,7 @@ def unsigned_token(algorithm: str = "none") -> str:
 
 
 def bad_tokens() -> dict[str, str]:
-    """Return what proves nothing, by what is wrong with it."""
+    """Return fault -> invalid token."""
     good = web_token()
     head, body, sign = good.split(".")
     return {

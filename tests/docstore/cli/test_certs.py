@@ -1,4 +1,4 @@
-"""`docstore certs`: what is made may be read by its owner alone, and says whose it is."""
+"""`docstore certs`: only the owner may read a key, and a certificate names its node."""
 
 import json
 import stat
@@ -51,8 +51,8 @@ def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         (("show", str(tmp_path / "ca-key.pem")), "has no certificate"),
         (("show", str(tmp_path / "none.pem")), "No such file"),
     )
-    for arguments, told in wrong:
+    for arguments, error in wrong:
         code, out, errors = certs(*arguments)
         assert (code, out, len(errors.splitlines())) == (1, "", 1), arguments
-        assert told in errors
+        assert error in errors
     assert (tmp_path / "ca-key.pem").read_bytes() == before

@@ -1,4 +1,4 @@
-"""What holds for all commands: how they begin, what they print for programs, how they end."""
+"""Rules for all commands: their imports, their output for programs, and their exit codes."""
 
 import asyncio
 import io
@@ -35,7 +35,7 @@ NEEDED_BY_OTHERS = (
     " docstore.client.local docstore.client.voting docstore.runtime.driver"
     " docstore.runtime.streams_driver rich"
 ).split()
-"""What a read of one document has no use for, beside the parts of a node."""
+"""Modules that a read of one document does not need, besides the parts of a node."""
 PARSE_THEIR_OPTIONS = {"serve", "spark"}
 
 
@@ -61,7 +61,7 @@ def test_a_command_says_its_version() -> None:
 
 
 def test_a_command_imports_only_what_it_uses(node: str) -> None:
-    """Of what others install with them, too: the house rules read our own files only."""
+    """This includes the modules of libraries: the house rules check the repository's files only."""
     run = (
         "import atexit, runpy, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
         " runpy.run_module('docstore', run_name='__main__', alter_sys=True)"
@@ -95,7 +95,7 @@ def test_a_command_without_an_output_does_what_it_should() -> None:
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
-    """By the script that `--show-completion` prints, as bash runs it."""
+    """The script is that of `--show-completion`, as bash runs it."""
     (tmp_path / "docstore").write_text(f'#!/bin/sh\nexec {sys.executable} -m docstore "$@"\n')
     (tmp_path / "docstore").chmod(0o755)
     complete = (
@@ -114,7 +114,7 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
 
 
 def completed(node: str, typed: str, shell: str = "bash") -> list[str]:
-    """Return what a shell gets when TAB is typed after some words, or within the last of them."""
+    """Return the completions of a shell for TAB after some words, or within the last of them."""
     words = ["docstore", *shlex.split(typed)]
     asked = {
         "_DOCSTORE_COMPLETE": f"complete_{shell}", "DOCSTORE_URL": node,
@@ -150,7 +150,7 @@ def test_a_shell_completes_values_and_names(node: str) -> None:
 
 
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all commands with their names, those of groups behind the group's."""
+    """Yield all commands with their names, with the name of their group before it."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, f"{name} ")
@@ -236,7 +236,7 @@ def test_a_table_fits_a_narrow_terminal_with_wide_letters(width: int) -> None:
 
 @pytest.mark.thorough
 def test_a_person_is_told_of_nothing_found_and_of_input_that_is_awaited(node: str) -> None:
-    """At a terminal, on standard error; a program reads nothing of it."""
+    """The notes are on standard error of a terminal only; a program gets none."""
 
     def ran(*words: str, typed: bytes) -> bytes:
         ours, terminal = pty.openpty()

@@ -1,4 +1,4 @@
-"""`docstore demo --quick`: three nodes that stay, and are stopped by their own process ids."""
+"""`docstore demo --quick`: three nodes that keep running, and are stopped by their process ids."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def demo(cache: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def free_base() -> int:
-    """Return a port such that those of three nodes are free."""
+    """Return a base port for which the ports of three nodes are free."""
     while True:
         with claim_ports() as claim:
             base: int = claim.getsockname()[1] - CLAIM

@@ -1,4 +1,4 @@
-"""`docstore doctor` of a real group: all is well, and a node that is killed is named."""
+"""`docstore doctor` for a real group, before and after a node is killed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What `election run` and `lock` start has ended before another process can have their turn."""
+"""The command of `election run` or `lock` has ended before another process can lead or hold."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ def url() -> Iterator[str]:
 
 
 async def vacant(url: str, name: str) -> str:
-    """Return why nobody leads."""
+    """Return why no candidate leads."""
     async with Client([url]) as store:
         return str((await store.get(f"/core/elections/{name}")).value["vacant"])
 
@@ -29,7 +29,7 @@ async def vacant(url: str, name: str) -> str:
 def running(
     name: str, script: str, url: str, *command: str, ttl: float = 10.0
 ) -> "subprocess.Popen[str]":
-    """Return a process, in a group of its own, that leads and whose command says that it is on."""
+    """Return a process, in its own process group, that leads and whose command has started."""
     process = subprocess.Popen(
         [sys.executable, "-m", "docstore", *(command or ("election", "run")), name, "--url", url,
          "--ttl", str(ttl), "--", "sh", "-c", f"echo on; {script}"],
@@ -41,7 +41,7 @@ def running(
 
 
 async def test_who_is_told_together_with_its_command_says_nothing_and_resigns(url: str) -> None:
-    """As a service manager does. Its command may be dead by the time that it is told."""
+    """A service manager signals the whole process group, so the command may die first."""
     for name in [f"together{number}" for number in range(6)]:
         process = running(name, "exec sleep 60", url)
         os.killpg(process.pid, signal.SIGTERM)
@@ -69,7 +69,7 @@ async def test_a_command_that_does_not_end_is_killed_when_its_own_is_told_once_m
 
 
 def job(on_sigterm: str) -> str:
-    """Return a script that says its id, and what it does on SIGTERM."""
+    """Return a script that prints its id, and runs a command on SIGTERM."""
     return f"sh -c 'trap \"{on_sigterm}\" TERM; echo $$; while :; do sleep 0.02; done'"
 
 
@@ -82,7 +82,7 @@ async def said(process: "subprocess.Popen[str]") -> str:
 
 
 async def seen_by_the_next(process: "subprocess.Popen[str]", url: str, pid: str) -> str:
-    """Return what the next holder of the lock sees of a process of the holder before."""
+    """Return whether a process of the previous holder runs when the next one holds the lock."""
     successor = running("x", f"kill -0 {pid} 2>/dev/null && echo runs || echo ended", url, "lock")
     seen = await said(successor)
     for each in (successor, process):
@@ -98,7 +98,7 @@ async def test_a_lock_is_free_when_nothing_of_its_command_runs_any_more(
     pid = await said(process)
     process.terminate()
     assert await said(process) == "told"
-    process.terminate()  # It waits no longer: the job has to be killed.
+    process.terminate()  # The second signal kills the job.
     assert await seen_by_the_next(process, url, pid) == "ended"
     assert process.returncode == 128 + signal.SIGTERM
 
@@ -139,7 +139,7 @@ async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its
 
 
 async def typed(url: str, *words: str) -> tuple[int, str, str]:
-    """Return what a command ended with, and what it printed."""
+    """Run a command; return its exit code, output and errors."""
     before, apart, behind = " ".join(words).partition(" -- ")
     command = [*before.split(), "--url", url, *apart.split(), *behind.split()]
     ended = await asyncio.to_thread(SERVER.run, *command)
@@ -176,11 +176,11 @@ async def test_a_lock_is_broken_once_its_holder_knows_that_it_lost_it(url: str) 
     async with Client([url]) as store:
         held = store.lock("stuck", candidate="ann", ttl_s=0.6)
         await held.__aenter__()
-        told = await typed(url, "lock break stuck")
+        result = await typed(url, "lock break stuck")
         assert not held.held()
         with pytest.raises(Lost):
             await held.__aexit__(None, None, None)
-        assert told == (0, "ann no longer holds stuck; now no candidate holds it\n", "")
+        assert result == (0, "ann no longer holds stuck; now no candidate holds it\n", "")
         assert (await typed(url, "lock break stuck"))[0] == 1
 
 

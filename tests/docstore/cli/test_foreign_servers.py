@@ -1,4 +1,4 @@
-"""Another server at the address of a node: every command says what it met, in one line."""
+"""Another server at the address of a node: each command names it in a one-line error."""
 
 import socketserver
 import threading
@@ -19,7 +19,7 @@ WITHOUT_URL = {
     "serve", "demo kill", "demo stop", "force-config", "spark", "token", "restore", "backup verify",
     "certs make-ca", "certs make-node", "certs show",
 }  # fmt: skip
-"""They talk to no node at an address; jobs on Spark have a command line of their own."""
+"""Commands without the URL of a node; jobs on Spark have their own command line."""
 ARGUMENTS = {
     "status": "",
     "doctor": "",
@@ -109,7 +109,7 @@ ANSWERS = {
 
 @contextmanager
 def serving(answer: bytes, *, drips: bool = False) -> Iterator[str]:
-    """Answer whatever comes; drips: and go on with a byte now and then, for ever."""
+    """Send an answer to each request. drips: then send a byte now and then, for ever."""
     is_over = threading.Event()
 
     class Handler(socketserver.StreamRequestHandler):
@@ -151,7 +151,7 @@ QUICK = ("a page", "an object")
 
 @pytest.mark.parametrize("kind", tiers(QUICK, (kind for kind in ANSWERS if kind not in QUICK)))
 def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
-    """It was printed as if it were a document, or ended in a traceback."""
+    """Once, the answer was printed as a document, or ended in a traceback."""
     status, head, body = ANSWERS[kind]
     answer = f"HTTP/1.1 {status} X\r\n{head}Connection: close\r\n"
     answer += f"Content-Length: {len(body)}\r\n\r\n{body}"
@@ -179,7 +179,7 @@ def test_what_does_not_speak_http(tmp_path: Path) -> None:
 def test_an_answer_that_never_ends(
     command: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte of it comes in time."""
+    """Each byte arrives in time, and the whole answer never does."""
     monkeypatch.setitem(terminal.client_of.__kwdefaults__, "timeout_s", 0.3)
     endless = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"
     with serving(endless, drips=True) as url:

@@ -18,7 +18,7 @@ from tests.fork_server import SERVER
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three nodes that serve, and a fourth that waits."""
+    """Yield three nodes of a group, and a fourth on standby."""
     with LocalCluster(3, tmp_path_factory.mktemp("cli"), ("--slots", "128")) as group:
         waiting = group.prepare()
         waiting.flags = ("--standby",)
@@ -32,13 +32,13 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def docstore(*arguments: str) -> tuple[int, str]:
-    """Run a command; return its exit code and all that it said."""
+    """Run a command; return its exit code and its whole output."""
     ended = run(*arguments)
     return ended.returncode, ended.stdout + ended.stderr
 
 
 def json_of(*arguments: str) -> dict[str, Any]:
-    """Run a command that succeeds, for a program; return what it printed."""
+    """Run a command with --json, which must succeed; return its page."""
     ended = run(*arguments, "--json")
     assert ended.returncode == 0, ended.stderr
     page: dict[str, Any] = json.loads(ended.stdout)
@@ -68,7 +68,7 @@ def test_a_group_grows_and_shrinks_by_commands(cluster: LocalCluster) -> None:
 
 
 def test_a_new_disk_and_a_node_that_leaves(cluster: LocalCluster) -> None:
-    """Goes on from the group n1, n3, n4 of the test before."""
+    """It continues with the group n1, n3, n4 of the test before."""
     url = ("--url", cluster.nodes[0].url)
     wiped = cluster.nodes[2]
     cluster.kill(wiped)
@@ -120,7 +120,7 @@ def test_a_node_that_founded_a_group_of_its_own_is_not_waited_for(cluster: Local
 def test_a_change_that_another_operator_cancels_is_not_done(
     request_: dict[str, Any], undone: set[str], made: set[str]
 ) -> None:
-    """Who waited for it was told 0."""
+    """Once, the waiting command exited with 0."""
     with pytest.raises(CommandFailed, match="was cancelled"):
         _insist_on_made(request_, undone)
     _insist_on_made(request_, made)
@@ -151,9 +151,9 @@ def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
         configuration = page_of(f"{survivor.url}/core/node-groups/default")["configuration"]
         assert isinstance(configuration, dict)
         assert configuration["forced"] == 1
-        # A member that was believed lost and comes back is told that the group went on without it.
+        # A former member that comes back learns that it is no member any more.
         group.start(group.nodes[0])
         until(lambda: "not a member" in str(page_of(f"{group.nodes[0].url}/health/ready")))
-        # A node that runs is not to be forced.
+        # The command refuses the directory of a running node.
         code, said = docstore("force-config", "--data", str(survivor.data), "--yes")
         assert (code, "in use by another process" in said) == (1, True), said

@@ -1,4 +1,4 @@
-"""The commands on leases, as a person types them, at one node."""
+"""The commands for leases, as a user types them, at one node."""
 
 import asyncio
 import json
@@ -46,16 +46,16 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
 
 def test_what_cannot_be_asked_of_a_lease_is_told_in_one_line(node: str) -> None:
     url, hint = ("--url", node), "; `docstore lease list` lists those that exist\n"
-    told = f"docstore: 404 there is no lease /core/leases/nobody{hint}"
-    assert docstore("lease", "keep", "nobody", *url)[::2] == (1, told)
-    told = f"docstore: 404 there is no such lease{hint}"
-    assert docstore("lease", "revoke", "nobody", *url)[::2] == (1, told)
+    error = f"docstore: 404 there is no lease /core/leases/unknown{hint}"
+    assert docstore("lease", "keep", "unknown", *url)[::2] == (1, error)
+    error = f"docstore: 404 there is no such lease{hint}"
+    assert docstore("lease", "revoke", "unknown", *url)[::2] == (1, error)
     status, _, errors = docstore("lease", "create", "--ttl", "0.1", *url)
     assert (status, "0.5" in errors) == (2, True), errors
 
 
 class Slow:
-    """Answers for a lease only once requests for many of them have come."""
+    """Answers requests for leases only once many of them have arrived."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -80,7 +80,7 @@ class Slow:
 
 
 async def test_leases_are_not_asked_for_one_after_the_other() -> None:
-    """Four hundred of them took 41 seconds."""
+    """Once, four hundred leases took 41 seconds."""
     server = await asyncio.start_server(Slow().serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server, asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Loading: how files become rows and rows get ids, and a load into real nodes."""
+"""Loading: rows of files, ids of rows, and a load into real nodes."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "error"),
     [
         ("a.ndjson", '{"a": 1}\n\n{"a": }\n', "line 3"),
         ("a.json", '[{"a": 1},\n{"a": }]', "line 2"),
@@ -69,8 +69,8 @@ def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> Non
         ("a.csv", f"id,name\n1,{'x' * 200_000}\n", "field larger"),
     ],
 )
-def test_a_refusal_names_the_place(tmp_path: Path, name: str, text: str, told: str) -> None:
-    with pytest.raises(BadFile, match=told):
+def test_a_refusal_names_the_place(tmp_path: Path, name: str, text: str, error: str) -> None:
+    with pytest.raises(BadFile, match=error):
         read_rows(written(tmp_path, name, text))
 
 
@@ -122,7 +122,7 @@ def test_a_missing_id_names_the_row_and_the_way_out() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Three nodes that serve."""
+    """Yield three running nodes."""
     with LocalCluster(3) as group:
         yield group
 
@@ -167,7 +167,7 @@ def test_a_row_that_the_group_refuses_ends_the_load_in_one_line(
 def test_what_another_group_has_stored_is_loaded_all_the_same(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """A load that was interrupted at one group left out its first rows at the next."""
+    """Once, a load that was interrupted at one group skipped its first rows at the next."""
     file = written(tmp_path, "odd.json", json.dumps([{"n": number} for number in range(3000)]))
     few = {"path": "/odd", "schema": {"properties": {"n": {"maximum": 2950}}}}
     assert docstore(cluster, tmp_path, "post", "/core/factories", json.dumps(few))[0] == 0

@@ -1,4 +1,4 @@
-"""Arguments as they are typed by mistake: one clear line, and nothing else is touched."""
+"""Mistakes in arguments: each is one clear line, without another effect."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def node() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["a#1", "a?1", "a%62", "ä b"])
 def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -> None:
-    """`a%62` was explained as `ab`, another document."""
+    """Once, `a%62` was explained as `ab`, another document."""
     link = f"/notes/{name}"
     assert docstore("put", link, "{}", "--url", node)[0] == 0
     code, out, errors = docstore("explain", link, "--url", node)
@@ -101,14 +101,14 @@ def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_with_a_hint(node: str, typed: str, code: int, hint: str) -> None:
-    """As new users make them."""
+    """The mistakes are typical of new users."""
     before, apart, behind = typed.partition(" -- ")
     words = shlex.split(before)
     url = [] if "--url" in words else ["--url", node]
     command = [*words, *url, *apart.split(), *behind.split()]
     if words[0] == "serve":
         found, out, errors = docstore(*words)
-    else:  # In this process, which is quicker.
+    else:  # Run in this process, which is faster.
         ended = CliRunner().invoke(app, command, prog_name="docstore", catch_exceptions=False)
         found, out, errors = ended.exit_code, ended.stdout, ended.stderr
     assert (found, out, errors.count("\n")) == (code, "", 1), errors
@@ -152,14 +152,14 @@ def test_an_entity_tag_needs_no_quotes_in_quotes(node: str) -> None:
 
 
 def test_an_id_of_a_lease_is_no_way_to_another_document(node: str) -> None:
-    """The factory was deleted."""
+    """Once, the command deleted the factory."""
     code, out, errors = docstore("lease", "revoke", "../factories/notes", "--now", "--url", node)
     assert (code, out, len(errors.splitlines())) == (1, "", 1)
     assert docstore("get", "/core/factories/notes", "--url", node)[0] == 0
 
 
 def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> None:
-    """A load went on as if it had declared it."""
+    """Once, a load continued as if it had declared the factory."""
     rows, url = tmp_path / "rows.json", ["--url", node]
     rows.write_text("[{}]")
     assert docstore("post", "/core/factories", '{"path": "/gone"}', *url)[0] == 0
@@ -170,7 +170,7 @@ def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> 
 
 
 def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
-    """The readers of the partitions were left running, and said so in a traceback."""
+    """Once, the readers of the partitions were left running, with a traceback."""
     url = ["--url", node]
     assert docstore("topic", "create", "t", "-p", "3", *url)[0] == 0
     lines = "\n".join(map(str, range(3000)))
@@ -185,7 +185,7 @@ def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
 
 
 def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
-    """Also within the first tenths of a second, while it imports."""
+    """The signals arrive in the first tenths of a second, during imports."""
     begun = "import gc, docstore.__main__ as it; gc.disable = lambda: print(flush=True); it.main()"
     for delay_s in (0, 0.05, 0.1, 0.2, 0.3):
         command = [sys.executable, "-c", begun, "ls", "--url", "http://127.0.0.1:1"]

@@ -1,4 +1,4 @@
-"""The flags of `docstore serve`: all of them are explained, and what is wrong is one line."""
+"""The flags of `docstore serve`: each is explained, and an invalid one is a one-line error."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_the_defaults_that_the_help_names_are_those_of_a_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (["--colour", "red"], "unrecognized arguments: --colour red"),
         (["--zone"], "--zone"),
@@ -53,9 +53,9 @@ def test_the_defaults_that_the_help_names_are_those_of_a_node() -> None:
     ],
 )
 def test_wrong_flags_are_one_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     assert serve(arguments) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("docstore: ")
-    assert told in line
+    assert error in line

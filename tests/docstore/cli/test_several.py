@@ -1,4 +1,4 @@
-"""`docstore serve --processes`: what each node is told, and real ones, started and minded."""
+"""`docstore serve --processes`: the settings of each node, and real nodes under supervision."""
 
 import json
 import os
@@ -24,11 +24,11 @@ from tests.docstore.watching import page_of, until
 PATIENCE_S = 60.0
 HOSTS, EACH = ("a", "b"), 2
 
-# What each is told
+# Settings of each node
 
 
 def test_each_has_a_name_a_directory_and_ports_of_its_own() -> None:
-    told = settings_of_each(
+    settings = settings_of_each(
         {
             "node_id": "x", "data": "/d", "listen": "10.0.0.1:9000", "gossip": "10.0.0.2:7000",
             "insecure": True, "bootstrap": "x=http://10.0.0.1:9000,y=http://10.0.0.3:9000",
@@ -41,7 +41,7 @@ def test_each_has_a_name_a_directory_and_ports_of_its_own() -> None:
         ",y-0=http://10.0.0.3:9000,y-1=http://10.0.0.3:9003"
     )
     same = {"zone": "x", "insecure": True, "bootstrap": founders, "shared": "10.0.0.1:80"}
-    assert told == [
+    assert settings == [
         {"node_id": "x-0", "data": "/d/0", "listen": "10.0.0.1:9000", "gossip": "10.0.0.2:7000"}
         | same,
         {"node_id": "x-1", "data": "/d/1", "listen": "10.0.0.1:9003", "gossip": "10.0.0.2:7003"}
@@ -50,22 +50,22 @@ def test_each_has_a_name_a_directory_and_ports_of_its_own() -> None:
 
 
 def test_a_zone_that_is_said_is_kept() -> None:
-    told = settings_of_each({"node_id": "x", "data": "d", "zone": "rack"}, 3)
-    assert [each["zone"] for each in told] == ["rack"] * 3
-    assert [each["listen"] for each in told] == [f"127.0.0.1:{8001 + 3 * n}" for n in range(3)]
+    settings = settings_of_each({"node_id": "x", "data": "d", "zone": "rack"}, 3)
+    assert [each["zone"] for each in settings] == ["rack"] * 3
+    assert [each["listen"] for each in settings] == [f"127.0.0.1:{8001 + 3 * n}" for n in range(3)]
 
 
 @pytest.mark.parametrize("said", [{"advertise": "h:9"}, {"listen": "127.0.0.1:9"}])
 def test_without_founders_they_found_a_group_of_themselves(said: dict[str, str]) -> None:
-    told = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
+    settings = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
     host = "h" if "advertise" in said else "127.0.0.1"
-    assert {each["bootstrap"] for each in told} == {f"x-0=http://{host}:9,x-1=http://{host}:12"}
+    assert {each["bootstrap"] for each in settings} == {f"x-0=http://{host}:9,x-1=http://{host}:12"}
 
 
 @pytest.mark.parametrize("said", [{"join": "http://h:1"}, {"standby": True}])
 def test_who_joins_founds_nothing(said: dict[str, Any]) -> None:
-    told = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
-    assert all("bootstrap" not in each for each in told)
+    settings = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
+    assert all("bootstrap" not in each for each in settings)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_what_is_wrong_is_said_before_anything_is_started(
 
 
 def test_settings_become_flags() -> None:
-    told = {"node_id": "x", "insecure": True, "observer": False, "allowed_hosts": ["p", "q"],
+    settings = {"node_id": "x", "insecure": True, "observer": False, "allowed_hosts": ["p", "q"],
             "slots": 64}  # fmt: skip
-    assert flags_of(told) == ["--node-id=x", "--insecure", "--allowed-hosts=p,q", "--slots=64"]
+    assert flags_of(settings) == ["--node-id=x", "--insecure", "--allowed-hosts=p,q", "--slots=64"]
 
 
 def test_the_command_refuses_as_one_node_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_the_command_refuses_as_one_node_does(capsys: pytest.CaptureFixture[str]
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports, one after the other, that nobody has now."""
+    """Return the first of `count` consecutive ports that are free now."""
     while True:
         first = random.randrange(20_000, 32_000)
         with suppress(OSError), ExitStack() as stack:
@@ -116,7 +116,7 @@ def free_ports(count: int) -> int:
 
 
 class Host:
-    """What stands for a machine: the process that was started there, and what it says."""
+    """A simulated machine: its supervising process, with its output."""
 
     def __init__(
         self, name: str, directory: Path, port: int, flags: Sequence[str] = (), count: int = EACH
@@ -148,7 +148,7 @@ class Host:
         return found
 
     def ended(self) -> int:
-        """Return the exit code, once it has ended."""
+        """Wait until the process has ended; return its exit code."""
         return self.process.wait(PATIENCE_S)
 
 
@@ -194,13 +194,13 @@ def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
         group = page_of(f"{a.url}/core/node-groups/default")
         zones = {each["id"]: each["zone"] for each in group["configuration"]["members"]}
         assert zones == {"a-0": "a", "a-1": "a", "b-0": "b", "b-1": "b"}
-        # On the port that they share, clients come to all nodes of the host, and are served.
+        # Connections to the shared port reach all nodes of the host.
         shared = shared_of(a)
         assert asked(f"{shared}/core/factories", "POST", {"path": "/t"}) == 201
         seen = set()
         until(lambda: seen.add(page_of(f"{shared}/core/management")["id"]) or len(seen) == EACH)
         assert seen == {"a-0", "a-1"}
-        # One that dies is started again.
+        # A killed node is restarted.
         before = a.children()
         assert sorted(before) == ["a-0", "a-1"]
         os.kill(before["a-1"], signal.SIGKILL)
@@ -209,12 +209,12 @@ def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
         until(lambda: page_of(f"{second}/health/ready").get("ready"), PATIENCE_S)
         assert asked(f"{second}/t/x", "PUT", {"n": 1}) == 201
         assert a.children()["a-0"] == before["a-0"]
-        # One that is drained stays away, and no longer listens on the shared port.
+        # A drained node stays down, and no longer listens on the shared port.
         assert asked(f"{second}/core/management", "DELETE") < 300
         until(lambda: sorted(a.children()) == ["a-0"], PATIENCE_S)
         assert {page_of(f"{shared}/core/management")["id"] for _ in range(20)} == {"a-0"}
         assert len(a.lines) == 1
-        # All of them end together, and leave nobody behind.
+        # All nodes end together, and no process is left.
         rest = [*a.children().values(), *b.children().values()]
         for host in (a, b):
             host.process.terminate()

@@ -1,4 +1,4 @@
-"""The commands on subscriptions, as a person types them, at one node."""
+"""The commands for subscriptions, as a user types them, at one node."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ SECRET = secret_of(bytes(32))
 
 
 class Hook(BaseHTTPRequestHandler):
-    """Answers with what it is sent."""
+    """Answers a challenge with its content."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -29,7 +29,7 @@ class Hook(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,8 @@ def test_one_is_made_listed_paused_resumed_and_deleted(
     assert docstore("subscription", "resume", link, *url) == (0, f"{name}: active\n", "")
     assert docstore("subscription", "delete", name, *url) == (0, f"{name}: deleted\n", "")
     status, _, errors = docstore("subscription", "pause", name, *url)
-    told = f"docstore: 404 there is nothing at {link}; `docstore subscription list` lists those"
-    assert (status, errors) == (1, f"{told} that exist\n")
+    error = f"docstore: 404 there is nothing at {link}; `docstore subscription list` lists those"
+    assert (status, errors) == (1, f"{error} that exist\n")
 
 
 def test_what_cannot_be_is_told_in_one_line(node: str) -> None:

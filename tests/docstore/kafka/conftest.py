@@ -11,7 +11,7 @@ from tests.docstore.kafka.wire import Wire, connected
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """The port for Kafka clients."""
+    """Return the port for Kafka clients."""
     with claim_ports() as claim:
         yield claim.getsockname()[1] - 1
 
@@ -24,7 +24,7 @@ def group(port: int) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 async def http(group: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
-    """The node over HTTP."""
+    """Yield a session with the node over HTTP."""
     timeout = aiohttp.ClientTimeout(total=20)
     async with aiohttp.ClientSession(group.urls[0], timeout=timeout) as session:
         yield session
@@ -32,6 +32,6 @@ async def http(group: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 async def wire(group: LocalCluster, port: int) -> AsyncIterator[Wire]:
-    """A connection of a Kafka client."""
+    """Yield a connection of a Kafka client."""
     async with connected(port) as made:
         yield made

@@ -109,7 +109,7 @@ async def test_a_key_that_is_not_served_is_refused_by_its_code(wire: Wire) -> No
         v3_and_below_producer_id=0, v3_and_below_producer_epoch=0, v3_and_below_topics=(),
     )  # fmt: skip
     assert found.error_code == ErrorCode.unsupported_version
-    wire.send(CREATE_ACLS, 2, creations=())  # Its answer has no room for a code of the whole.
+    wire.send(CREATE_ACLS, 2, creations=())  # Its answer has no field for an error code.
     assert await wire.is_closed()
 
 

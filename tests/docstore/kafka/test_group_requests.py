@@ -19,7 +19,7 @@ S = timedelta(seconds=6)
 
 @pytest.fixture
 async def topic(http: aiohttp.ClientSession) -> str:
-    """A topic of two partitions, and the name of the group that reads it."""
+    """Create a topic with two partitions; return its name, which is also the group's."""
     return (await created(http, partitions=2)).rpartition("/")[2]
 
 
@@ -44,7 +44,7 @@ class Member:
         return ErrorCode(found.error_code)
 
     async def sync(self, *partitions: str) -> Any:
-        """Give these partitions to this member, which is the leader."""
+        """Assign partitions to this member, which is the leader."""
         return await self.sync_with(
             [Fields(member_id=self.id, assignment=assignment_of(partitions))]
         )
@@ -57,7 +57,7 @@ class Member:
         )  # fmt: skip
 
     async def reads(self, *partitions: str) -> None:
-        """Join, and take these partitions."""
+        """Join, and assign partitions to this member."""
         assert await self.join() == ErrorCode.none
         assert not (await self.sync(*partitions)).error_code
 
@@ -88,7 +88,7 @@ async def commit(
     member: Member | None = None,
     version: int = 7,
 ) -> ErrorCode:
-    """Commit one offset; without a member as a consumer that assigns partitions itself."""
+    """Commit one offset; without a member, as a consumer that assigns partitions itself."""
     topic, _, number = place.rpartition("/")
     at = Fields(
         partition_index=int(number), committed_offset=offset, committed_leader_epoch=-1,
@@ -103,7 +103,7 @@ async def commit(
 
 
 async def offsets(wire: Wire, group: str, *places: str, version: int = 7) -> dict[str, Any]:
-    """Return partition -> its entry in the answer to OffsetFetch; without places of all."""
+    """Return partition -> its entry in the answer to OffsetFetch; without `places`, of all."""
     asked = [
         Fields(name=each.rpartition("/")[0], partition_indexes=[int(each.rpartition("/")[2])])
         for each in places
@@ -154,7 +154,7 @@ async def test_offsets_are_those_of_http(
     places = f"{topic}/0", f"{topic}/1"
     assert await offsets(wire, topic, places[1], version=version) != {}
     assert await commit(wire, topic, places[0], 7, "seven", version=max(2, version)) == 0
-    # A group that takes in the others later is updated, and a deletion meets that update.
+    # A group whose topics are added later is updated, and a deletion may meet that update.
     assert len((await page(http, topic))["partitionList"]) == len(places)
     shown = await page(http, topic, f"/offsets/{places[0]}")
     assert (shown["offset"], shown["metadata"]) == (7, "seven")

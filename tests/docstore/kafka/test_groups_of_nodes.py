@@ -22,7 +22,7 @@ NOW_S = 30.0
 
 
 class Nodes:
-    """Three nodes; the last one may be without a port for Kafka clients."""
+    """Start three nodes; the last one may have no port for Kafka clients."""
 
     def __init__(self, claims: ExitStack, with_ports: int) -> None:
         self.cluster = LocalCluster(3)
@@ -91,7 +91,7 @@ async def test_the_group_of_a_node_without_a_port_is_served_by_the_others(
 
 @asynccontextmanager
 async def at_coordinator(nodes: Nodes, group: str) -> AsyncIterator[Wire]:
-    """Connect to the coordinator of a group, as soon as there is one."""
+    """Connect to the coordinator of a group once it is known."""
     async with asyncio.timeout(NOW_S):
         while True:
             for node in nodes.cluster.nodes:
@@ -142,13 +142,13 @@ async def _kill_the_coordinator(nodes: Nodes, cluster: LocalCluster) -> None:
             assert [found[each].committed_offset for each in places] == [7, -1]
             shown = (await page(http, group, "/offsets"))["offsets"]
             assert [each["offset"] for each in shown] == [7, -1]
-            told = await asyncio.to_thread(_described, group, second.url)
-            assert [each["offset"] for each in told["offsets"]] == [7, -1]
-            assert [each[0] for each in told["members"]] == [leader.id]
+            shared = await asyncio.to_thread(_described, group, second.url)
+            assert [each["offset"] for each in shared["offsets"]] == [7, -1]
+            assert [each[0] for each in shared["members"]] == [leader.id]
 
 
 def _described(group: str, url: str) -> Any:
-    """Return what the command line shows of a group."""
+    """Return the description of a group by the command line."""
     command = ("-m", "docstore", "group", "describe", group, "--json", "--url", url)
     return json.loads(subprocess.check_output([sys.executable, *command]))
 

@@ -1,4 +1,4 @@
-"""Hostile clients beside a good one, which is served meanwhile, by a node that does not grow."""
+"""A good client is served beside hostile ones, and the node's memory is bounded."""
 
 import asyncio
 import random
@@ -46,7 +46,7 @@ Attack = Callable[[int, str, random.Random], Awaitable[None]]
 
 
 def send(wire: Wire, topic: str, raw: bytes) -> None:
-    """Send a batch, to be committed."""
+    """Send a batch with acks=all."""
     part = Fields(index=0, records=raw)
     wire.send(
         PRODUCE, 3, transactional_id=None, acks=-1, timeout=timedelta(seconds=10),
@@ -54,17 +54,17 @@ def send(wire: Wire, topic: str, raw: bytes) -> None:
     )  # fmt: skip
 
 
-async def told(wire: Wire) -> ErrorCode:
+async def code_of(wire: Wire) -> ErrorCode:
     """Return the code of the next answer to a batch."""
     _, found = await wire.answer(PRODUCE, 3)
     return ErrorCode(found.responses[0].partition_responses[0].error_code)
 
 
 async def served_s(good: Wire, topic: str) -> float:
-    """Append a batch; return how many seconds that took."""
+    """Append a batch; return the seconds that it took."""
     begun = time.monotonic()
     send(good, topic, GOOD)
-    assert await told(good) == ErrorCode.none
+    assert await code_of(good) == ErrorCode.none
     return time.monotonic() - begun
 
 
@@ -76,7 +76,7 @@ async def bombs(port: int, topic: str, rng: random.Random) -> None:
         for raw in raws:
             send(wire, topic, raw)
         for _ in raws:
-            assert await told(wire) == ErrorCode.message_too_large
+            assert await code_of(wire) == ErrorCode.message_too_large
 
 
 async def headers(port: int, topic: str, rng: random.Random) -> None:
@@ -85,7 +85,7 @@ async def headers(port: int, topic: str, rng: random.Random) -> None:
         for _ in range(4):
             send(wire, topic, HEADERS)
         for _ in range(4):
-            assert await told(wire) == ErrorCode.message_too_large
+            assert await code_of(wire) == ErrorCode.message_too_large
 
 
 async def batches(port: int, topic: str, rng: random.Random) -> None:
@@ -104,11 +104,11 @@ async def batches(port: int, topic: str, rng: random.Random) -> None:
                 rng.randbytes(rng.randrange(300)),
             ):  # fmt: skip
                 send(wire, topic, raw)
-                assert await told(wire) != ErrorCode.none
+                assert await code_of(wire) != ErrorCode.none
 
 
 async def frames(port: int, topic: str, rng: random.Random) -> None:
-    """Send frames of any key and version with garbage behind the head; claims of up to 4 GB."""
+    """Send frames of any key and version with garbage after the head, and sizes of up to 4 GB."""
     for _ in range(100):
         async with connected(port) as wire:
             key, version = rng.randrange(80), rng.randrange(12)
@@ -122,7 +122,7 @@ async def frames(port: int, topic: str, rng: random.Random) -> None:
 
 
 async def halves(port: int, topic: str, rng: random.Random) -> None:
-    """Pipeline whole requests and half of one, and hang up."""
+    """Pipeline whole requests and half of one, and disconnect."""
     for _ in range(15):
         async with connected(port) as wire:
             for _ in range(rng.randrange(5)):
@@ -134,7 +134,7 @@ async def halves(port: int, topic: str, rng: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def group(port: int) -> Iterator[LocalCluster]:
-    """A node that is soon tired of silent clients."""
+    """Yield a node that closes silent connections early."""
     settings = (
         "--kafka-listen", f"127.0.0.1:{port}", "--first-request-timeout-s", "2",
         "--body-timeout-s", "2",

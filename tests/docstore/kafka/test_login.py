@@ -1,4 +1,4 @@
-"""On a node with an access file: SASL/PLAIN comes first, and each request needs its grant."""
+"""A node with an access file: SASL/PLAIN comes first, and each request needs its grant."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ def group(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local
 
 @pytest.fixture
 async def clicks(group: LocalCluster) -> str:
-    """The name of a topic for which users have grants."""
+    """Create a topic for which users have grants; return its name."""
     headers = {"Authorization": "Bearer admin"}
     async with (
         aiohttp.ClientSession(group.urls[0], headers=headers) as http,
@@ -191,7 +191,7 @@ async def test_changes_and_refusals_are_in_the_audit_log(
 ) -> None:
     await create(admin, 4, topic_wanted("audited"))
     member, file = Member(admin, "noted"), group.directory.parent / "audit.log"
-    for _ in range(2):  # The second time it only begins another generation.
+    for _ in range(2):  # The second time only starts another generation.
         await member.reads("clicks/0")
     await member.leave()
     async with connected(port) as wire:

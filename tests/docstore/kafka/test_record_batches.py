@@ -1,4 +1,4 @@
-"""RecordBatches: what a client sends is checked, and all readers agree about what is accepted."""
+"""RecordBatches of clients are validated, and all readers agree on the accepted ones."""
 
 import resource
 import struct
@@ -45,7 +45,7 @@ COMPRESS = {
 def built(
     records: list[Record], codec: int = 0, producer: tuple[int, int, int] = (-1, -1, -1)
 ) -> bytes:
-    """Return the batch of a client."""
+    """Return a batch as a client builds it."""
     builder = DefaultRecordBatchBuilder(2, codec, 0, *producer, 1 << 30)
     for offset, (key, value, headers, client_us) in enumerate(records):
         ms = -1 if client_us is None else client_us // 1000
@@ -54,7 +54,7 @@ def built(
 
 
 def changed(raw: bytes, **fields: int) -> bytes:
-    """Return a batch with other fields, a size and a checksum that fit, unless they are given."""
+    """Return a batch with other fields, and with the right size and checksum unless given."""
     head = dict(zip(FIELDS, HEAD.unpack_from(raw), strict=True)) | {"size": len(raw) - 12} | fields
     raw = HEAD.pack(*head.values()) + raw[HEAD.size :]
     crc = fields.get("crc", crc32c(raw[21:]))
@@ -76,7 +76,7 @@ def varint(number: int) -> bytes:
 
 
 def a_record(inside: bytes, delta: int = 0) -> bytes:
-    """Return a record without headers' number before `inside`."""
+    """Return a record with `inside` after its offset delta."""
     inside = b"\0\0" + varint(delta) + inside
     return varint(len(inside)) + inside
 
@@ -251,7 +251,7 @@ def test_every_cut_is_refused(codec: int) -> None:
 def test_what_is_accepted_is_the_same_for_all_readers(
     records: list[Record], data: st.DataObject
 ) -> None:
-    """Damage that the client itself has summed up."""
+    """The damage has a valid checksum."""
     raw = bytearray(built(records))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(HEAD.size - 36, len(raw) - 1))

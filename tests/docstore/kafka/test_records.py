@@ -1,4 +1,4 @@
-"""Records by Kafka's requests: in as a client sends them, out as they are stored, in order."""
+"""Records by Kafka's requests: stored as sent, returned as stored, in order."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ def batch(
     ms: int = 0,
     codec: int = 0,
 ) -> bytes:
-    """Return a RecordBatch of records without keys, made now unless `ms` says when."""
+    """Return a RecordBatch of records without keys, with the present time unless `ms` is given."""
     builder = DefaultRecordBatchBuilder(2, codec, 0, *producer, 1 << 22)
     for number, value in enumerate(values):
         builder.append(number, ms or time.time_ns() // 1_000_000, None, value, [])
@@ -89,7 +89,7 @@ def records(raw: bytes) -> list[tuple[int, bytes | None]]:
 
 @pytest.fixture
 async def topic(wire: Wire, http: aiohttp.ClientSession) -> str:
-    """The name of a topic with two partitions that are led."""
+    """Create a topic with two partitions that have leaders; return its name."""
     name = (await created(http, partitions=2)).rpartition("/")[2]
     async with asyncio.timeout(NOW_S):
         while True:
@@ -110,7 +110,7 @@ async def test_batches_come_back_as_they_were_sent(wire: Wire, topic: str, versi
         assert records(here.records) == [(0, b"a"), (1, None), (2, b"c")]
         assert (here.high_watermark, here.last_stable_offset) == (3, 3)
         assert records(there.records) == [(0, b"b")]
-        # All but the place is as it was sent: checksum, records and times.
+        # Checksum, records and times are unchanged.
         assert there.records[16:] == second[16:]
 
 
@@ -260,7 +260,7 @@ async def test_a_fetch_waits_for_the_first_record_of_any_partition(
         await other.ask(PRODUCE, 7, **sent(topic, batch(b"a"), b""))
     _, found = await wire.answer(FETCH, 11)
     assert records(partitions(found)[0].records) == [(0, b"a")]
-    # Fewer bytes than wanted: it waits for the time, then answers with what there is.
+    # With fewer bytes than wanted it waits for the time, then returns the present records.
     asked = wanted(topic, 0, wait_s=0.2, min_bytes=1 << 16)
     [here] = partitions(await wire.ask(FETCH, 11, **asked))
     assert records(here.records) == [(0, b"a")]

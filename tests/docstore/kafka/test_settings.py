@@ -1,4 +1,4 @@
-"""The settings of the listener: its addresses, TLS, a library that is missing, a port in use."""
+"""The settings of the listener: addresses, TLS, a missing library, a used port."""
 
 import asyncio
 import contextlib
@@ -56,8 +56,8 @@ def test_wrong_addresses_are_refused(settings: dict[str, object], named: str) ->
 
 
 def test_several_nodes_have_ports_of_their_own() -> None:
-    told = settings_of_each({"node_id": "x", "data": "d", "kafka_listen": "127.0.0.1:9092"}, 3)
-    assert [each["kafka_listen"] for each in told] == [
+    nodes = settings_of_each({"node_id": "x", "data": "d", "kafka_listen": "127.0.0.1:9092"}, 3)
+    assert [each["kafka_listen"] for each in nodes] == [
         "127.0.0.1:9092", "127.0.0.1:9095", "127.0.0.1:9098",
     ]  # fmt: skip
 

@@ -35,7 +35,7 @@ WITHOUT = "n3"
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
-    """Node id -> port for Kafka clients, of those that have one."""
+    """Yield node id -> port for Kafka clients, for the nodes with one."""
     with ExitStack() as stack:
         claims = [stack.enter_context(claim_ports()) for _ in range(2)]
         yield {f"n{1 + nth}": each.getsockname()[1] - 1 for nth, each in enumerate(claims)}
@@ -53,7 +53,7 @@ def group(ports: dict[str, int]) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 async def wires(group: LocalCluster, ports: dict[str, int]) -> AsyncIterator[dict[str, Wire]]:
-    """Node id -> a connection to it."""
+    """Yield node id -> a connection to the node."""
     async with AsyncExitStack() as stack:
         yield {
             name: await stack.enter_async_context(connected(port)) for name, port in ports.items()
@@ -66,7 +66,7 @@ async def leaders(http: aiohttp.ClientSession, topic: str) -> list[str]:
 
 
 async def seen(wire: Wire, topic: str) -> Any:
-    """Return the metadata of a topic once its partitions are led."""
+    """Return the metadata of a topic once its partitions have leaders."""
     async with asyncio.timeout(NOW_S):
         while True:
             found = await wire.ask(METADATA, 1, topics=topics(topic))
@@ -120,7 +120,7 @@ async def test_records_of_a_node_without_a_listener_go_through_another(
 async def test_a_node_reads_a_topic_before_it_refuses_a_record_without_a_key(
     http: aiohttp.ClientSession, wires: dict[str, Wire]
 ) -> None:
-    for _ in range(4):  # A node may hear of a change before it is asked.
+    for _ in range(4):  # A node may learn of the change before its request.
         path = await created(http, partitions=3, cleanup="compact")
         topic = path.rpartition("/")[2]
         await seen(wires["n1"], topic)
@@ -156,7 +156,7 @@ async def test_a_node_that_stops_answers_and_hands_its_partitions_over(
     assert node.process is not None
     began = time.monotonic()
     node.process.send_signal(signal.SIGTERM)
-    # An answer without records, or with an error, or a closed connection: no silence.
+    # It answers without records or with an error, or closes the connection; it is never silent.
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         await wires["n2"].frame()
     assert await wires["n2"].is_closed()

@@ -1,4 +1,4 @@
-"""Topics by Kafka's requests: created, enlarged, set, deleted; and what is refused."""
+"""Topics by Kafka's requests: created, enlarged, configured, deleted, and refused."""
 
 from datetime import timedelta
 from typing import Any
@@ -48,8 +48,8 @@ async def test_a_topic_is_created_as_over_http(
     found = await create(wire, version, asked)
     assert [each.error_code for each in found.topics] == [ErrorCode.none]
     if version >= 5:  # The Java client fails at null settings.
-        told = {each.name: each.value for each in found.topics[0].configs}
-        assert (told["retention.ms"], told["cleanup.policy"]) == ("-1", "delete")
+        configs = {each.name: each.value for each in found.topics[0].configs}
+        assert (configs["retention.ms"], configs["cleanup.policy"]) == ("-1", "delete")
     shown = await page(http, name)
     assert shown["partitionCount"] == 2
     assert shown["retention"]["ms"] == 0

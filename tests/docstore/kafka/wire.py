@@ -1,4 +1,4 @@
-"""A client that sends what a test says, written and read by kio alone."""
+"""A client that sends the requests of a test, encoded and decoded by kio alone."""
 
 import asyncio
 import io

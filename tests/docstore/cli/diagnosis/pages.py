@@ -1,4 +1,4 @@
-"""Pages of a group of three in which nothing is wrong, and ways to make something wrong in them."""
+"""Pages of a healthy group of three nodes, and changes that make them faulty."""
 
 import copy
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Change = Callable[["Pages"], None]
 
 
 class Pages:
-    """The pages, as nodes answer them; a test changes what it likes."""
+    """The pages of the nodes, which a test may change."""
 
     def __init__(self) -> None:
         members = [
@@ -51,25 +51,25 @@ class Pages:
         return found  # type: ignore[no-any-return]
 
     def page(self, name: str) -> dict[str, Any]:
-        """Return a node's page, to be changed."""
+        """Return a node's page, which the caller may change."""
         found = self.nodes[name].page
         assert isinstance(found, dict)
         return found
 
     def set_metric(self, name: str, metric: str, value: float) -> None:
-        """Have a node say another number."""
+        """Set a metric of a node."""
         node = self.nodes[name]
         self.nodes[name] = replace(node, metrics={**node.metrics, metric: value})
 
     def kill(self, name: str) -> None:
-        """Have a node be dead, as the others tell it."""
+        """Let the other nodes report a node as dead."""
         for each in (self.member(name), *self.group["members"]):
             if each["id"] == name:
                 each["status"] = "DEAD"
         del self.nodes[name]
 
     def seen(self) -> Seen:
-        """Return what a doctor sees of it."""
+        """Return the pages as `docstore doctor` reads them."""
         return Seen(
             group=self.group, selector=self.selector, nodes=self.nodes, factories=self.factories,
             topics=self.topics, now_s=NOW_S,

@@ -1,4 +1,4 @@
-"""Whether a page of docs/, and the heading that is meant, are there."""
+"""A check that a page of docs/ and its heading exist."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.source import ROOT
 
 
 def is_a_place(see: str) -> bool:
-    """Say whether a link into docs/ leads anywhere."""
+    """Say whether the page and the heading of a link into docs/ exist."""
     page, _, anchor = see.partition("#")
     file = ROOT / "docs" / page
     if not file.exists():

@@ -1,4 +1,4 @@
-"""A stopped node's directory: what is told of it, and that looking changes nothing there."""
+"""Findings in a stopped node's directory, which the examination does not change."""
 
 import shutil
 import sqlite3
@@ -51,13 +51,13 @@ def test_of_what_is_in_order_nothing_is_said() -> None:
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A node that has run; its directory is looked at in its states, one after the other."""
+    """Yield a node that has run; the test examines its directory in several states."""
     with LocalCluster(1, tmp_path_factory.mktemp("node")) as found:
         yield found
 
 
-def told(data: Path) -> list[str]:
-    """Look, and see that nothing is another one afterwards."""
+def findings(data: Path) -> list[str]:
+    """Examine a directory; check that nothing in it has changed."""
     before = {each: each.stat().st_mtime_ns for each in sorted(data.rglob("*"))}
     found = [each.what for each in examine(look(data)) if "MiB left" not in each.what]
     assert {each: each.stat().st_mtime_ns for each in sorted(data.rglob("*"))} == before
@@ -67,14 +67,14 @@ def told(data: Path) -> list[str]:
 def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
     [node] = group.nodes
     assert examine(look(tmp_path))[0].what.startswith("this is no data directory")
-    assert told(node.data) == ["a running node uses this directory, so it cannot be examined"]
+    assert findings(node.data) == ["a running node uses this directory, so it cannot be examined"]
     group.kill(node)
-    [killed] = told(node.data)
+    [killed] = findings(node.data)
     assert "the node was killed" in killed
     group.start(node)
     group.wait_ready()
     group.stop()
-    assert told(node.data) == []
+    assert findings(node.data) == []
     found = look(node.data)
     assert found.formats == {
         "documents": (DOCUMENTS.format, DOCUMENTS.format),
@@ -89,15 +89,15 @@ def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
         killed_then = shutil.copytree(node.data, tmp_path / "killed")
         tables.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with (killed_then / "docstore.db").open("r+b") as file:
-        file.seek(8192)  # What is behind its first two pages, and in no log.
+        file.seek(8192)  # After the first two pages, in content that no log has.
         file.write(b"damaged " * 4096)
-    assert any(each.startswith("docstore.db: ") for each in told(killed_then))
+    assert any(each.startswith("docstore.db: ") for each in findings(killed_then))
     for file in (node.data / "docstore.db.journal").glob("*"):
         file.unlink()
-    damaged = told(node.data)
+    damaged = findings(node.data)
     assert "the node stopped because its disk is damaged: row 7 of slot 3" in damaged
     assert any("its journal is gone" in each for each in damaged)
     assert any("streams.db.life is gone" in each for each in damaged)
     assert any("2 slots failed a checksum" in each for each in damaged)
     (node.data / "docstore.db").write_bytes(b"no database at all, and long enough for a page")
-    assert any("docstore.db: file is not a database" in each for each in told(node.data))
+    assert any("docstore.db: file is not a database" in each for each in findings(node.data))

@@ -1,4 +1,4 @@
-"""Each thing that can be wrong with a group is found, told of whom it is, and nothing else is."""
+"""Each fault of a group is found and names its node or resource, with no other finding."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ def saying(name: str, **members: Any) -> Change:
 
 
 def counting(metric: str, value: float) -> Change:
-    """Return a change of a number of n2."""
+    """Return a change of a metric of n2."""
     return lambda pages: pages.set_metric("n2", metric, value)
 
 
@@ -52,7 +52,7 @@ def partition(**members: Any) -> Change:
 
 
 def not_made(pages: Pages) -> None:
-    """A topic that wants more replicas than there are members, as its page shows it."""
+    """Let the page show a topic that needs more replicas than there are members."""
     unmade = {"partition": 0, "leader": "", "resolution": None, "followers": [], "stale": True}
     pages.topics[0].update(resolution="insufficient-resources", partitions=[unmade])
 

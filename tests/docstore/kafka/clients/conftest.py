@@ -28,13 +28,13 @@ def group(listeners: tuple[LocalCluster, str]) -> LocalCluster:
 
 @pytest.fixture
 def bootstrap(listeners: tuple[LocalCluster, str]) -> str:
-    """Addresses of the listeners of all three nodes, for clients."""
+    """Yield the addresses of the listeners of all three nodes, for clients."""
     return listeners[1]
 
 
 @pytest.fixture(params=["kcat", "confluent", "aiokafka", "kafka-python"])
 def client(request: pytest.FixtureRequest) -> str:
-    """The name of a client."""
+    """Return the name of a client."""
     if request.param == "kcat" and shutil.which("kcat") is None:
         pytest.skip("kcat is not installed")
     return str(request.param)

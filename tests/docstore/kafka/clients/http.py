@@ -1,4 +1,4 @@
-"""The same three nodes over HTTP: topics are made there, and records written and read."""
+"""Topics and records of the same three nodes over HTTP."""
 
 import base64
 import itertools
@@ -22,7 +22,7 @@ def created(group: LocalCluster, partitions: int = 1, **members: Any) -> str:
 
 
 def posted(group: LocalCluster, topic: str, records: Sequence[dict[str, Any]]) -> None:
-    """Append records; `partition` in each, 0 without it."""
+    """Append records to the partition that each names, by default 0."""
     body = {"records": [{"partition": 0, **each} for each in records]}
     _asked(group, f"/core/streams/{topic}/records", body)
 

@@ -8,7 +8,7 @@ from docstore.client.local import LocalCluster, claim_ports
 
 @contextlib.contextmanager
 def listen(group: LocalCluster) -> Iterator[str]:
-    """Let nodes listen once they are started; yield what clients call their bootstrap servers."""
+    """Give listeners to nodes that are not started yet; yield their bootstrap servers."""
     addresses = []
     with contextlib.ExitStack() as claims:
         for node in group.nodes:

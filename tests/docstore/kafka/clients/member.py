@@ -2,7 +2,7 @@
 
     python -m tests.docstore.kafka.clients.member CLIENT BOOTSTRAP TOPIC GROUP
 
-It prints PARTITION OFFSET VALUE of each record, then commits. It passes over a commit that a
+It prints PARTITION OFFSET VALUE of each record, then commits. It ignores a commit that a
 rebalance refuses. SIGTERM: it leaves.
 """
 
@@ -22,8 +22,8 @@ from tests.docstore.kafka.clients.tools import CommitFailedError, KafkaConsumer
 SESSION_MS, BEAT_MS = 2_000, 300
 
 
-class Told(Exception):
-    """The process is to end."""
+class Stopped(Exception):
+    """The process got SIGTERM."""
 
 
 def show(partition: int, offset: int, value: bytes) -> None:
@@ -99,18 +99,18 @@ async def aiokafka(bootstrap: str, topic: str, group: str) -> None:
                 await consumer.commit()
 
 
-def _told(*_: object) -> None:
-    raise Told
+def _stopped(*_: object) -> None:
+    raise Stopped
 
 
 def main(client: str, *words: str) -> None:
-    """Be a member until told to end."""
+    """Be a member until SIGTERM."""
     if client == "aiokafka":
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(aiokafka(*words))
         return
-    signal.signal(signal.SIGTERM, _told)
-    with contextlib.suppress(Told):
+    signal.signal(signal.SIGTERM, _stopped)
+    with contextlib.suppress(Stopped):
         {"kcat": kcat, "confluent": confluent, "kafka-python": kafka_python}[client](*words)
 
 

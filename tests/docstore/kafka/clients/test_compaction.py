@@ -1,4 +1,4 @@
-"""Record batches of clients on a compacted topic: compacted, read, repeated, and gone on with."""
+"""Record batches of clients on a compacted topic: compacted, read, repeated and continued."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ Written = dict[int, tuple[bytes | None, bytes | None]]
 
 @pytest.fixture
 def nodes() -> Iterator[tuple[LocalCluster, str, Clocks]]:
-    """Three nodes whose clocks can be set, and their bootstrap servers."""
+    """Yield three nodes, their bootstrap servers, and clocks that a test may set."""
     group = LocalCluster(3, settings=("--streams-retention-check-s", "0.2"))
     clocks = Clocks(group)
     with listen(group) as bootstrap, group:
@@ -37,7 +37,7 @@ def nodes() -> Iterator[tuple[LocalCluster, str, Clocks]]:
 
 
 class Writer:
-    """An idempotent producer of confluent-kafka, whose keys are its own."""
+    """An idempotent producer of confluent-kafka, with its own keys."""
 
     def __init__(self, bootstrap: str, codec: str, written: Written) -> None:
         settings = {"compression.codec": codec, "enable.idempotence": True, "linger.ms": 200}

@@ -78,16 +78,16 @@ def test_transactions_are_refused_at_once(bootstrap: str, begin: Callable[[str],
 def test_each_record_is_there_once_and_in_order_when_a_leader_is_killed(
     group: LocalCluster, bootstrap: str, client: str, tmp_path: Path
 ) -> None:
-    topic, told = created(group), tmp_path / "rounds"
+    topic, rounds_file = created(group), tmp_path / "rounds"
     page = f"{group.urls[0]}/core/streams/{topic}/partitions/0"
     module = "tests.docstore.kafka.clients.writer"
-    with told.open("wb") as rounds, (tmp_path / "log").open("wb") as log:
+    with rounds_file.open("wb") as rounds, (tmp_path / "log").open("wb") as log:
         words = [sys.executable, "-W", "ignore", "-m", module, client, bootstrap, topic]
         writer = subprocess.Popen(words, stdout=rounds, stderr=log)
 
     def wait(more: int) -> None:
-        wanted = len(told.read_bytes().split()) + more
-        until(lambda: len(told.read_bytes().split()) >= wanted, 30.0)
+        wanted = len(rounds_file.read_bytes().split()) + more
+        until(lambda: len(rounds_file.read_bytes().split()) >= wanted, 30.0)
 
     try:
         wait(1)
@@ -102,4 +102,4 @@ def test_each_record_is_there_once_and_in_order_when_a_leader_is_killed(
         writer.wait()
         start_all(group)
     found = [int(each.value or b"") for each in read(group, topic)]
-    assert found == list(range(len(told.read_bytes().split()) * ROUND))
+    assert found == list(range(len(rounds_file.read_bytes().split()) * ROUND))

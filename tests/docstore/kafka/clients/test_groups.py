@@ -1,4 +1,4 @@
-"""Consumer groups of each client: members are processes, which are killed or asked to end."""
+"""Consumer groups of each client, with processes as members, which are killed or stopped."""
 
 import signal
 import subprocess
@@ -23,11 +23,11 @@ class Member(NamedTuple):
     """A process, and the file with its lines."""
 
     process: subprocess.Popen[bytes]
-    told: Path
+    output: Path
 
     def seen(self) -> list[tuple[int, int, int]]:
-        """Return partition, offset and value of the records that it has shown."""
-        lines = self.told.read_text().splitlines()
+        """Return partition, offset and value of the records that the process has printed."""
+        lines = self.output.read_text().splitlines()
         return [(int(p), int(offset), int(value)) for p, offset, value in map(str.split, lines)]
 
     def partitions(self, since: int) -> set[int]:
@@ -38,13 +38,13 @@ class Member(NamedTuple):
 @contextmanager
 def member(client: str, bootstrap: str, topic: str, folder: Path) -> Iterator[Member]:
     """Start a member of the group "of-TOPIC"; kill it at the end."""
-    told = folder / f"member-{len(list(folder.iterdir()))}"
+    output = folder / f"member-{len(list(folder.iterdir()))}"
     command = [sys.executable, "-W", "ignore", "-m", "tests.docstore.kafka.clients.member"]
-    with told.open("wb") as lines, told.with_suffix(".log").open("wb") as log:
+    with output.open("wb") as lines, output.with_suffix(".log").open("wb") as log:
         words = (client, bootstrap, topic, f"of-{topic}")
         process = subprocess.Popen([*command, *words], stdout=lines, stderr=log)
         try:
-            yield Member(process, told)
+            yield Member(process, output)
         finally:
             process.kill()
             process.wait()

@@ -26,7 +26,7 @@ from tests.fork_server import SERVER
 
 PARTITIONS, COMMIT_S, SESSION_S = 3, 0.2, 2.0
 STEPS = (3.0, 9.0, 15.0)
-"""Seconds after which a leader is killed, it is started again, and the load ends."""
+"""Seconds until a leader is killed, until it is restarted, and until the load ends."""
 OLD_S = LAG_S + 2.0
 """Greatest age of a metric: LAG_S, and the time to compute it while a leader does not answer."""
 PATIENCE_S = 60.0
@@ -62,13 +62,13 @@ class Watch:
     def __init__(self, client: Client, session: aiohttp.ClientSession, topic: str) -> None:
         self.client, self._session, self.topic = client, session, topic
         self.ends: Counter[int] = Counter()
-        """Partition -> end of the records that a producer or the partition's page said."""
+        """Partition -> end of the records, by a producer or by the partition's page."""
         self.wrong: list[str] = []
         self.looks: Counter[str] = Counter()
         self._past: defaultdict[str, list[Bounds]] = defaultdict(list)
 
     def placed(self, partition: int, end: int) -> None:
-        """Note that the records of a partition up to an end are committed."""
+        """Record that the records of a partition up to an end are committed."""
         self.ends[partition] = max(self.ends[partition], end)
 
     async def truth(self, name: str) -> Truth:
@@ -132,7 +132,7 @@ class Watch:
         return [int(lag) for of, lag in SAMPLE.findall(text) if of == name]
 
     async def rest(self, group: LocalCluster, names: list[str]) -> None:
-        """Wait until all is read; then all figures are 0."""
+        """Wait until all records are read; then all figures are 0."""
         lags: dict[str, Any] = {}
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -141,10 +141,10 @@ class Watch:
                     break
                 await asyncio.sleep(0.05)
             for name in names:
-                told = await asyncio.to_thread(
+                ended = await asyncio.to_thread(
                     SERVER.run, "group", "describe", name, "--json", "--url", group.urls[0]
                 )
-                lags[name] = [each["lag"] for each in json.loads(told.stdout)["offsets"]]
+                lags[name] = [each["lag"] for each in json.loads(ended.stdout)["offsets"]]
                 for node in group.nodes:
                     assert await self._page(node, name) == dict.fromkeys(range(PARTITIONS), 0)
             assert lags == dict.fromkeys(names, [0] * PARTITIONS)
@@ -226,7 +226,7 @@ async def test_the_lag_shown_is_the_truth_while_a_leader_is_lost(
 
 
 async def load(group: LocalCluster, watch: Watch, names: list[str]) -> None:
-    """Look at all figures, one node after the other, while a leader is killed and comes back."""
+    """Check all figures, one node after the other, while a leader is killed and restarted."""
     kill, start, end = (time.monotonic() + each for each in STEPS)
     truths = {name: await watch.truth(name) for name in names}
     turn, victim = 0, None

@@ -1,4 +1,4 @@
-"""Places in a partition as each library keeps them: read, commit, seek, and go on as another."""
+"""Positions in a partition by each library: read, commit, seek, and resume as another member."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ COUNT, HALF, WAIT_MS = 20, 10, 10
 
 @pytest.fixture
 def topic(group: LocalCluster) -> str:
-    """A topic with records in one partition."""
+    """Create a topic with records in one partition; return its name."""
     name = created(group)
     posted(group, name, [{"value": number} for number in range(COUNT)])
     return name

@@ -1,4 +1,4 @@
-"""Records of each client as the others and HTTP show them."""
+"""Records of each client, as read by the others and over HTTP."""
 
 import time
 

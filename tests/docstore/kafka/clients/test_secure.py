@@ -1,4 +1,4 @@
-"""Clients that log in over TLS to three nodes: they do what their user may, and no more."""
+"""Clients that log in over TLS to three nodes: they may do exactly what their user may."""
 
 import asyncio
 import ssl
@@ -28,7 +28,7 @@ USERS = {"admin": '"/" = "admin"', "writer": '"/core/streams/clicks" = "write"'}
 
 
 class Secure(NamedTuple):
-    """Nodes with users, whose tokens are their names."""
+    """Nodes with users, each with its name as its token."""
 
     group: LocalCluster
     bootstrap: str

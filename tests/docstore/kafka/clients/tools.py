@@ -71,8 +71,8 @@ class Kcat:
 
     def consume(self, topic: str, since: int = 0) -> list[Message]:
         """Return what partition 0 has from an offset on."""
-        told = "%o %T %K %S %h\n%k%s"
-        words = ("-C", "-t", topic, "-p0", "-e", "-q", "-o", str(since), "-f", told)
+        form = "%o %T %K %S %h\n%k%s"
+        words = ("-C", "-t", topic, "-p0", "-e", "-q", "-o", str(since), "-f", form)
         words += ("-X", f"fetch.wait.max.ms={WAIT_MS}", "-X", "topic.auto.offset.reset=earliest")
         raw = self._run(*words)
         found = []
@@ -105,8 +105,8 @@ class Kcat:
         return ended.stdout
 
 
-def _headers(told: bytes) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = (each.partition(b"=") for each in told.split(b",") if each)
+def _headers(printed: bytes) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = (each.partition(b"=") for each in printed.split(b",") if each)
     return tuple((name.decode(), None if v == b"NULL" else v) for name, _, v in pairs)
 
 

@@ -1,4 +1,4 @@
-"""An idempotent producer in a process of its own.
+"""An idempotent producer in a separate process.
 
     python -m tests.docstore.kafka.clients.writer CLIENT BOOTSTRAP TOPIC
 
@@ -17,14 +17,14 @@ ROUND = 500
 
 
 def main(client: str, bootstrap: str, topic: str) -> None:
-    """Append until told to end."""
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    """Append until SIGTERM."""
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     for begin in itertools.count(0, ROUND):
         some = [Message(b"k", b"%d" % n) for n in range(begin, begin + ROUND)]
         TOOLS[client](bootstrap).produce(topic, some, "gzip", is_idempotent=True)
         os.write(1, b"%d\n" % begin)
-        if told:
+        if signals:
             return
 
 

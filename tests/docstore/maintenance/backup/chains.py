@@ -1,4 +1,4 @@
-"""Chains of backups made by hand, of a group of eight slots."""
+"""Handmade chains of backups of a group of eight slots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ GROUP = "a" * 32
 
 @dataclass(slots=True)
 class Chain:
-    """Adds backups to a directory, each of rows that go on from the one before."""
+    """Adds backups to a directory, each with the rows after the one before."""
 
     directory: Path
     taken: list[Manifest] = field(default_factory=list)
@@ -84,5 +84,5 @@ class Chain:
 
 
 def stretch(slot: int, kept: int, floor: int, rows: Sequence[Row]) -> LogChunk:
-    """Return all that a slot has."""
+    """Return the rows of a slot as one chunk of its log."""
     return LogChunk(slot, kept, floor, sum(row.n <= kept for row in rows), rows)

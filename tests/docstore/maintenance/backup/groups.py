@@ -1,4 +1,4 @@
-"""What tests of backups do with groups of real nodes."""
+"""Groups of real nodes for tests of backups."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from docstore.reads.blocks import Block, unpack_block
 
 
 async def rows_of(client: Client, ends: Sequence[int]) -> dict[tuple[int, int], Row]:
-    """Return (slot, n) -> row, of all rows up to a cut, as the first node has them."""
+    """Return (slot, n) -> row, for all rows of the first node up to a cut."""
     rows: dict[tuple[int, int], Row] = {}
     ranges = [(slot, 0, end) for slot, end in enumerate(ends)]
     after = None
@@ -34,7 +34,7 @@ async def rows_of(client: Client, ends: Sequence[int]) -> dict[tuple[int, int], 
 def restored_group(
     backups: Path, directory: Path, size: int, slots: int, *settings: str
 ) -> LocalCluster:
-    """Return a group that is not started yet, of founders that have what was backed up."""
+    """Return a group that is not started yet, whose founders have a restored backup."""
     group = LocalCluster(size, directory, ["--slots", str(slots), *settings])
     for node in group.nodes:
         restore(backups, node.data)

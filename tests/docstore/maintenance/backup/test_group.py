@@ -1,4 +1,4 @@
-"""A group of three under writers: what a backup has is what was decided, whoever dies meanwhile."""
+"""Backups of a group of three under writes have exactly the committed rows, despite kills."""
 
 import asyncio
 import itertools
@@ -60,17 +60,17 @@ async def filled(group: LocalCluster) -> None:
 
 @dataclass(slots=True)
 class Writers:
-    """Write, delete and make anew, and know what was acknowledged, and when it had been sent.
+    """Write, delete and recreate documents, and record the acknowledged versions with their times.
 
     Without keys, since a version under a key is not compacted for ten minutes.
     """
 
     urls: list[str]
     acknowledged: list[tuple[float, float, str, int]] = field(default_factory=list)
-    """When it was sent, when it was answered, link, version."""
+    """Time of the request, time of the answer, link, version."""
 
     async def write(self, number: int) -> None:
-        """Change documents of one's own, one after the other, for ever."""
+        """Change this writer's own documents, one after the other, for ever."""
         rng = random.Random(number)
         async with Client(self.urls) as store:
             while True:
@@ -106,7 +106,7 @@ class Writers:
 
 @asynccontextmanager
 async def writing(group: LocalCluster) -> AsyncIterator[Writers]:
-    """Have documents change meanwhile."""
+    """Run writers during the block."""
     writers = Writers(group.urls)
     tasks = [asyncio.create_task(writers.write(number)) for number in range(WRITERS)]
     tasks.append(asyncio.create_task(writers.write_together()))
@@ -119,7 +119,7 @@ async def writing(group: LocalCluster) -> AsyncIterator[Writers]:
 
 
 async def some_more(writers: Writers, count: int = 40) -> None:
-    """Wait until some updates more were acknowledged."""
+    """Wait until `count` more updates are acknowledged."""
     wanted = len(writers.acknowledged) + count
     async with asyncio.timeout(60):
         while len(writers.acknowledged) < wanted:
@@ -127,7 +127,7 @@ async def some_more(writers: Writers, count: int = 40) -> None:
 
 
 def kept_in(directory: Path) -> dict[tuple[int, int], Row]:
-    """Return (slot, n) -> row, of all that a chain of backups has."""
+    """Return (slot, n) -> row, for all rows of a chain of backups."""
     chain = manifests_in(directory)
     return {
         (row.slot, row.n): row
@@ -140,7 +140,7 @@ def kept_in(directory: Path) -> dict[tuple[int, int], Row]:
 
 
 def parted(rows: dict[tuple[int, int], Row]) -> list[Row]:
-    """Return the rows of atomic batches of which other rows are not there; some are of batches."""
+    """Return the rows of atomic batches that are not whole; check that some rows are of batches."""
     spans = [(row, span_of(row)) for row in rows.values()]
     assert any(first < last for _, (first, last) in spans)
     return [
@@ -159,7 +159,7 @@ async def decided(urls: list[str], manifest: Manifest) -> dict[tuple[int, int], 
 
 
 async def every_version(urls: list[str], links: set[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return link -> its history, as clients are shown it."""
+    """Return link -> its history, as a client reads it."""
     found = {}
     async with Client(urls) as store:
         for link in sorted(links):
@@ -168,7 +168,7 @@ async def every_version(urls: list[str], links: set[str]) -> dict[str, list[dict
 
 
 def nothing(part: BackupFile) -> None:
-    """Be told of a part, and do nothing."""
+    """Ignore a part."""
 
 
 def test_a_chain_under_writers_is_the_group_at_its_cut(group: LocalCluster, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_chain_under_writers_is_the_group_at_its_cut(group: LocalCluster, tmp_
 
 
 async def goes_on(urls: list[str], newest: dict[str, int], chain: list[Manifest]) -> None:
-    """Write to a restored group: no version is given twice, no epoch is one of before."""
+    """Write to a restored group; check that versions continue and epochs are new."""
     async with Client(urls) as store:
         for link, version in newest.items():
             found = (await store.put(link, {"anew": True})).value
@@ -325,14 +325,14 @@ def test_history_is_let_go_of_behind_what_backups_need(group: LocalCluster, tmp_
 
 
 async def nothing_is_held(group: LocalCluster) -> None:
-    """Delete what earlier backups have had held."""
+    """Delete the holds of earlier backups."""
     async with Client(group.urls) as store:
         for link in [each async for each in store.links("/core/snapshots")]:
             await store.delete(link)
 
 
 async def compacted(group: LocalCluster) -> None:
-    """Return when all nodes have let go of what was replaced before now."""
+    """Return when all nodes have compacted the versions that were replaced before now."""
     asked = {"kind": "CompactRequest", "beforeMicros": time.time_ns() // 1000}
     for node in group.nodes:
         async with Client([node.url]) as store:
@@ -369,7 +369,7 @@ async def members(urls: list[str]) -> list[Any]:
 
 
 def test_founders_hold_their_share(group: LocalCluster, tmp_path: Path) -> None:
-    """Five founders with three replicas each: the new group need not look like the old one."""
+    """The new group of five founders with three replicas each differs from the old one."""
     backups = tmp_path / "backups"
 
     async def work() -> Manifest:

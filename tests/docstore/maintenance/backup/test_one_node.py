@@ -1,4 +1,4 @@
-"""A group of one, backed up and made anew: the road from end to end, on real nodes."""
+"""Backup and restore of a group of one, from end to end, on real nodes."""
 
 import asyncio
 import contextlib
@@ -35,14 +35,14 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def run(*arguments: str) -> tuple[int, Any, str]:
-    """Return how a command ends, what it prints, as a value if that is JSON, and its errors."""
+    """Return the exit code of a command, its output, parsed if it is JSON, and its errors."""
     done = CliRunner().invoke(app, [*arguments])
     is_page = "--json" in arguments and done.exit_code == 0
     return done.exit_code, orjson.loads(done.stdout) if is_page else done.stdout, done.stderr
 
 
 async def fill(urls: list[str], text: str) -> None:
-    """Change documents of all levels, delete and make anew, and produce a record."""
+    """Change documents of all levels, delete and recreate one, and produce a record."""
     async with Client(urls) as store:
         await store.declare("/a")
         await store.declare("/weak", options=WEAK)
@@ -102,7 +102,7 @@ def test_what_was_there_is_there_again(group: LocalCluster, tmp_path: Path) -> N
 
 
 async def produced(urls: list[str]) -> bool:
-    """Say whether a topic takes records, and has none from before."""
+    """Say whether a topic accepts records and has no old ones."""
     async with Client(urls) as store:
         record = {"key": "k", "value": 1}
         try:
@@ -116,24 +116,24 @@ def test_commands_say_what_is_wrong_in_one_line(group: LocalCluster, tmp_path: P
     backups, url = tmp_path / "backups", group.urls[0]
     assert run("backup", "create", str(backups), "--url", url)[0] == 0
 
-    def told(*arguments: str) -> str:
+    def error_of(*arguments: str) -> str:
         code, _, errors = run(*arguments)
         assert code == 1
         assert errors.count("\n") == 1
         return errors
 
     early = ("backup", "create", str(backups), "--url", url, "--as-of", "2020-01-01T00:00:00Z")
-    assert "take one as of a later time" in told(*early)
-    assert "no finished backup" in told("backup", "verify", str(tmp_path / "nowhere"))
-    assert "no finished backup" in told("restore", str(tmp_path), "--data", str(tmp_path / "d"))
+    assert "take one as of a later time" in error_of(*early)
+    assert "no finished backup" in error_of("backup", "verify", str(tmp_path / "nowhere"))
+    assert "no finished backup" in error_of("restore", str(tmp_path), "--data", str(tmp_path / "d"))
     with LocalCluster(1, tmp_path / "other", ["--slots", str(SLOTS)]) as other:
-        assert "nodes are of group" in told(
+        assert "nodes are of group" in error_of(
             "backup", "create", str(backups), "--url", other.urls[0]
         )
-    assert "is not empty" in told("restore", str(backups), "--data", str(group.nodes[0].data))
+    assert "is not empty" in error_of("restore", str(backups), "--data", str(group.nodes[0].data))
     part = next(place_of(backups, 1).glob("slots-*"))
     part.write_bytes(part.read_bytes()[:-2])
-    assert f"{part} is truncated" in told("backup", "verify", str(backups))
+    assert f"{part} is truncated" in error_of("backup", "verify", str(backups))
 
 
 def test_the_groups_history_is_held_for_the_next_backup_only(
@@ -157,7 +157,7 @@ def test_the_groups_history_is_held_for_the_next_backup_only(
 
 
 async def test_the_last_held_history_stays_if_that_of_a_new_backup_cannot_be_held() -> None:
-    """Pinned: it was given up all the same, and the next backup found no history at all."""
+    """Once, the hold was released all the same, and the next backup found no history."""
     asked: list[tuple[str, str]] = []
 
     async def answer(request: web.BaseRequest) -> web.Response:
@@ -196,7 +196,7 @@ def test_a_full_disk_ends_a_backup_that_goes_on_later(
     shutil.copytree(backups, tmp_path / "wider")
     begun = manifest_in(unfinished(tmp_path / "wider", 1) / "plan.json")
     some = next(unfinished(tmp_path / "wider", 1).glob("slots-*"))
-    some.write_bytes(some.read_bytes()[:-1])  # What is damaged meanwhile is read anew.
+    some.write_bytes(some.read_bytes()[:-1])  # A part that was damaged meanwhile is read again.
     code, page, _ = run("backup", "create", str(tmp_path / "wider"), "--url", url, "--json")
     assert (code, page["id"], page["cut"]) == (0, begun.id, begun.cut)
     assert run("backup", "verify", str(tmp_path / "wider"), "--json")[0] == 0

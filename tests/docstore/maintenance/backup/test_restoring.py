@@ -1,4 +1,4 @@
-"""A disk made of a chain of backups: each slot as it was, and a name that nobody has met."""
+"""A disk restored from a chain of backups: the same slots, with a new group and ballot."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def chain(tmp_path: Path) -> Chain:
 
 
 async def started(data: Path) -> tuple[Recovered, dict[int, list[Row]]]:
-    """Return what a node finds at its first start, and all rows by slot."""
+    """Return the state that a node recovers at its first start, and all rows by slot."""
     store = small(database_in(data))
     recovered = await store.open()
     try:
@@ -73,12 +73,12 @@ async def test_logs_come_back_row_by_row(chain: Chain, tmp_path: Path) -> None:
 
 
 async def test_what_was_let_go_of_stays_so(chain: Chain, tmp_path: Path) -> None:
-    """Numbers of documents that are forgotten are not given again: the slot's floor is kept."""
+    """The slot's floor is kept, so numbers of compacted rows are not reused."""
     author = Author(ends={1: 3})
     rows = [author.row(1, "/a/b"), author.row(1, "/a/c")]
     holes = rows[1]._replace(n=7)
     chain.add([rows[0], holes], kept={1: (6, 5), 2: (9, 8)}, ends={2: 9})
-    # What a replica says of the base of a slot later on counts for nothing: all rows are here.
+    # The base of a slot in a later backup has no effect: all rows are here.
     chain.add([author.row(1, "/a/c")._replace(n=8)], kept={1: (7, 9)})
     restore(chain.directory, tmp_path / "data")
     recovered, found = await started(tmp_path / "data")
@@ -231,7 +231,7 @@ def test_a_restore_that_was_killed_begins_anew(
     chain.add([Author().row(1, "/a/b")])
     data = tmp_path / "data"
     data.mkdir()
-    for name in said:  # It had come as far as to say what it is of.
+    for name in said:  # The killed restore had already written this file.
         (data / name).write_bytes(b"{}")
     for end in ("", "-wal", "-shm"):
         Path(f"{unfinished_in(data)}{end}").write_bytes(b"half")
@@ -248,7 +248,7 @@ def test_a_note_that_is_not_understood_ends_the_start(tmp_path: Path, content: b
     assert restored_in(tmp_path) is None
     (tmp_path / "restored.json").write_bytes(content)
     with pytest.raises(BadConfig, match="its documents are gone"):
-        restored_in(tmp_path)  # Whoever founded a group with it would vouch for nothing.
+        restored_in(tmp_path)  # A founder without its documents must not start.
     (tmp_path / "docstore.db").touch()
     with pytest.raises(BadConfig, match="was not written by a restore of this version"):
         restored_in(tmp_path)

@@ -1,4 +1,4 @@
-"""A chain of backups is whole, or somebody is told which file is not, and why."""
+"""A chain of backups is whole, or the error names the faulty file and the fault."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FILES = ["manifest.json", "slots-00000-00003", "slots-00004-00007"]
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Chain:
-    """Three backups: rows in slots 1 and 6, then in 1, then none."""
+    """Return three backups: with rows in slots 1 and 6, then in slot 1, then none."""
     chain, author = Chain(tmp_path / "backups"), Author()
     first = [author.row(slot, f"/a/{slot}-{n}") for slot in (1, 6) for n in range(5)]
     chain.add([*first, author.row(1, "/a/1-0", deleted=True)])
@@ -34,8 +34,8 @@ def chain(tmp_path: Path) -> Chain:
     return chain
 
 
-def told(directory: Path) -> str:
-    """Return why a directory is not whole; it must not be."""
+def fault_of(directory: Path) -> str:
+    """Return why a directory is not valid, as the verification must find."""
     with pytest.raises(BadBackup) as error:
         verify(directory)
     assert "\n" not in str(error.value)
@@ -62,7 +62,7 @@ def test_no_bit_may_be_flipped(chain: Chain, name: str) -> None:
     whole = file.read_bytes()
     for at in range(0, len(whole), max(1, len(whole) // 40)):
         durable_files.replace(file, whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-        assert str(file) in told(chain.directory)
+        assert str(file) in fault_of(chain.directory)
     durable_files.replace(file, whole)
     verify(chain.directory)
 
@@ -73,25 +73,25 @@ def test_no_file_may_be_cut_off(chain: Chain, name: str) -> None:
     whole = file.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
         durable_files.replace(file, whole[:length])
-        assert str(file) in told(chain.directory)
+        assert str(file) in fault_of(chain.directory)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_file_may_be_missing(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 2) / name
     file.unlink()
-    assert f"{file} is missing" in told(chain.directory)
+    assert f"{file} is missing" in fault_of(chain.directory)
 
 
 def test_a_block_that_is_there_twice_is_noticed(chain: Chain) -> None:
     file = place_of(chain.directory, 1) / FILES[1]
     changed(file, lambda whole: whole + whole)
-    assert "row 1 comes after row 6" in told(chain.directory)
+    assert "row 1 comes after row 6" in fault_of(chain.directory)
 
 
 def test_no_backup_may_be_missing_between_two(chain: Chain) -> None:
     place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
-    assert "backup 3 is where number 2 should be" in told(chain.directory)
+    assert "backup 3 is where number 2 should be" in fault_of(chain.directory)
 
 
 def test_later_backups_may_be_left_out(chain: Chain) -> None:
@@ -105,7 +105,7 @@ def test_a_backup_of_another_chain_is_noticed(chain: Chain, tmp_path: Path) -> N
     other.add([author.row(1, "/b/2")])
     place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
     place_of(other.directory, 2).rename(place_of(chain.directory, 2))
-    assert "backup 2 ends before the manifest before it ends" in told(chain.directory)
+    assert "backup 2 ends before the manifest before it ends" in fault_of(chain.directory)
 
 
 def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
@@ -113,21 +113,21 @@ def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
     page = json.loads(file.read_bytes())
     page["previous"] = "0" * 32
     file.write_text(json.dumps(page))
-    assert f"{file} is damaged: its checksum is wrong" in told(chain.directory)
+    assert f"{file} is damaged: its checksum is wrong" in fault_of(chain.directory)
 
 
 def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
     file = place_of(chain.directory, 1) / "manifest.json"
     changed(file, lambda whole: whole.replace(b'"format": 1', b'"format": 2'))
-    assert "has format 2; this version reads 1" in told(chain.directory)
+    assert "has format 2; this version reads 1" in fault_of(chain.directory)
 
 
 @pytest.mark.parametrize("left", [[], ["unfinished"]])
 def test_what_is_not_whole_is_none(tmp_path: Path, left: list[str]) -> None:
     for name in left:
         (tmp_path / f"000001.{name}").mkdir()
-    assert "contains no finished backup" in told(tmp_path)
-    assert "contains no finished backup" in told(tmp_path / "nowhere")
+    assert "contains no finished backup" in fault_of(tmp_path)
+    assert "contains no finished backup" in fault_of(tmp_path / "nowhere")
 
 
 def test_a_backup_may_not_lie_under_anothers_number(chain: Chain) -> None:
@@ -169,7 +169,7 @@ def test_rows_are_unpacked_as_they_were_packed() -> None:
 
 
 def covered(after: int, until: int, *stretches: tuple[int, int, list[int]]) -> tuple[int, int]:
-    """Hold rows of some numbers against a slot. stretches: (kept, floor, numbers)."""
+    """Check rows with some numbers against a slot. stretches: (kept, floor, numbers)."""
     held = sum(n <= kept for kept, _, numbers in stretches for n in numbers)
     return covered_of(after, until, *((kept, floor, held, its) for kept, floor, its in stretches))
 
@@ -189,7 +189,7 @@ def test_a_slot_is_covered_without_a_hole() -> None:
     assert covered(0, 0) == (0, -1)
     assert covered(0, 3, (0, -1, [1, 2]), (0, -1, [3])) == (0, -1)
     assert covered(4, 6, (9, 9, [5]), (0, -1, [6])) == (0, -1)
-    # Up to what is kept there are holes, maybe up to the cut itself.
+    # Up to `kept` there are holes, possibly up to the cut itself.
     assert covered(0, 9, (7, 5, [2, 6]), (7, 5, [8, 9])) == (7, 5)
     assert covered(0, 9, (9, 5, [2, 6])) == (9, 5)
 

@@ -1,4 +1,4 @@
-"""Work in the background outlives its errors, and ends when it is told to."""
+"""Work in the background survives its errors, and ends when it is stopped."""
 
 import asyncio
 

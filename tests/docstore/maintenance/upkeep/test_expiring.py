@@ -1,4 +1,4 @@
-"""Real nodes delete documents whose time is over, once, and no sooner."""
+"""Real nodes delete expired documents once, and not early."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ EXPIRY = "documentExpirationTimeMicros"
 
 @pytest.fixture
 def cluster(group: LocalCluster) -> LocalCluster:
-    """Three nodes that serve."""
+    """Return three running nodes."""
     start_all(group)
     return group
 
@@ -79,8 +79,8 @@ async def test_what_is_asked_again_under_its_key_is_the_same_request_at_another_
             await store.declare(path, default_expiration_seconds=3600)
         lines = [{"op": "PUT", "link": f"/calls:/a~{n}", "body": {}} for n in range(2)]
         alone = {"op": "PUT", "link": "/calls/a", "body": {"by": "me"}, "key": "k"}
-        told = [(await store.bulk([alone]), await store.atomic(lines, key="k")) for _ in range(2)]
-        assert told[0] == told[1]
+        both = [(await store.bulk([alone]), await store.atomic(lines, key="k")) for _ in range(2)]
+        assert both[0] == both[1]
         for link in ("/calls/a", "/calls:/a~0"):
             found = await store.get(link)
             assert (found.version, found.value[EXPIRY] > in_s(3000)) == (0, True)
@@ -101,7 +101,7 @@ async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
 
 
 async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: LocalCluster) -> None:
-    """Its documents stayed: their deletion came without a Fence, and was refused."""
+    """Once, such documents stayed: their deletion had no Fence, and was refused."""
     async with Client(cluster.urls) as store:
         await store.declare("/fenced-codes")
         await store.put("/fenced-codes/plain", {EXPIRY: in_s(4)})
@@ -118,7 +118,7 @@ async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: Loc
 
 
 async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCluster) -> None:
-    """It was tried for ever; of more than one look takes, nothing else was looked at."""
+    """Once, their deletion was retried for ever; more of them than one pass blocked all others."""
     async with Client(cluster.urls) as store:
         for level, path in ((LEVEL_1, "/gone-1"), (None, "/gone-3")):
             await store.declare(path, options=level or None)
@@ -141,7 +141,7 @@ async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCl
 async def test_what_was_attached_goes_though_its_factory_was_deleted(
     cluster: LocalCluster, behavior: str, left: object
 ) -> None:
-    """It kept the name of a lease that had ended, which was never deleted itself."""
+    """Once, the document kept its link to the ended lease, which was never deleted."""
     path = f"/gone-{behavior}"
     async with Client(cluster.urls) as store:
         await store.declare(path)
@@ -159,14 +159,14 @@ async def test_what_was_attached_goes_though_its_factory_was_deleted(
 
 
 async def changed(store: Client, link: str) -> None:
-    """Return once there is a second version of a document, also of what has no factory."""
+    """Return once a document has a second version, even without its factory."""
     async for found in store.changes(link, since="earliest", wait_s=1):
         if any(each["documentVersion"] == 1 for each in found.changes):
             return
 
 
 async def expired(store: Client, cluster: LocalCluster) -> int:
-    """Return how many documents all nodes have deleted since their time was over."""
+    """Return the number of expired documents that all nodes have deleted."""
     total = 0
     for url in cluster.urls:
         _, _, text = await store.once(url, "GET", "/metrics", timeout_s=10)

@@ -1,4 +1,4 @@
-"""In which order what is over is tried, where some of it cannot be deleted for now (D5)."""
+"""The order of expired documents, if some of them cannot be deleted for now (D5)."""
 
 import asyncio
 from typing import Any, cast
@@ -52,7 +52,7 @@ def _row(n: int, over_us: int) -> Row:
 async def test_what_cannot_be_deleted_keeps_nothing_else_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """There was more of it than one look takes, and nothing else went."""
+    """Once, more of them than one pass takes blocked all others."""
     monkeypatch.setattr(expiring, "INTERVAL_S", 0.0)
     group: Any = Group()
     looking = Expiring(cast(ReplicaView, group), cast(Store, group), group.submit)

@@ -1,4 +1,4 @@
-"""Which factories count versions: their declarations say so, also those of later versions."""
+"""Version limits of factories: a declaration of a later version keeps all versions."""
 
 from typing import Any
 
