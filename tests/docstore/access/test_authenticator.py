@@ -24,7 +24,7 @@ def authenticator() -> Authenticator:
     return Authenticator(rules_of(FILE))
 
 
-def test_a_token_is_its_users(authenticator: Authenticator) -> None:
+def test_a_token_identifies_its_user(authenticator: Authenticator) -> None:
     for token in ("ann-token", "ann-next-token"):
         ann = authenticator.principal(f"Bearer {token}", NOW)
         assert ann is not None
@@ -36,7 +36,7 @@ def test_a_token_is_its_users(authenticator: Authenticator) -> None:
 
 
 @pytest.mark.parametrize("key", ["ed", "ec"])
-def test_a_signed_token_gives_the_roles_that_its_key_may_give(
+def test_a_signed_token_grants_only_the_roles_of_its_key(
     authenticator: Authenticator, key: str
 ) -> None:
     asked = {"roles": ["reader", "writer", "unknown"]}
@@ -48,7 +48,7 @@ def test_a_signed_token_gives_the_roles_that_its_key_may_give(
     assert found.grants.allow(WRITE, "/films") is (key == "ec")
 
 
-def test_a_signed_token_without_roles_may_do_nothing(authenticator: Authenticator) -> None:
+def test_a_signed_token_without_roles_has_no_grants(authenticator: Authenticator) -> None:
     found = authenticator.principal(f"Bearer {web_token(roles=None)}", NOW)
     assert found is not None
     assert not found.grants.levels
@@ -64,14 +64,14 @@ def test_a_signed_token_without_roles_may_do_nothing(authenticator: Authenticato
         {"nbf": NOW - 1, "iat": NOW - 1, "jti": "1"},
     ],
 )
-def test_what_is_within_its_bounds_holds(
+def test_a_token_within_its_bounds_is_valid(
     authenticator: Authenticator, others: dict[str, object]
 ) -> None:
     assert authenticator.principal(f"Bearer {web_token(**others)}", NOW) is not None
 
 
 @pytest.mark.parametrize("why", bad_tokens())
-def test_a_bad_token_proves_nothing(authenticator: Authenticator, why: str) -> None:
+def test_an_invalid_token_is_rejected(authenticator: Authenticator, why: str) -> None:
     assert authenticator.principal(f"Bearer {bad_tokens()[why]}", NOW) is None
     assert not authenticator._known, "an invalid token must not be cached"
 
@@ -80,18 +80,18 @@ def test_a_bad_token_proves_nothing(authenticator: Authenticator, why: str) -> N
     "header",
     ["", "Bearer", "ann-token", "Basic ann-token", "Bearer  ann-token", "Bearer ann-token x"],
 )
-def test_another_header_proves_nothing(authenticator: Authenticator, header: str) -> None:
+def test_another_header_is_rejected(authenticator: Authenticator, header: str) -> None:
     assert authenticator.principal(header, NOW) is None
 
 
-def test_a_signed_token_ends_though_it_is_remembered(authenticator: Authenticator) -> None:
+def test_a_cached_signed_token_expires(authenticator: Authenticator) -> None:
     header = f"Bearer {web_token(exp=NOW + 60)}"
     assert authenticator.principal(header, NOW) is not None
     assert authenticator.principal(header, NOW + 89) is not None
     assert authenticator.principal(header, NOW + 90) is None
 
 
-def test_what_is_remembered_is_bounded(
+def test_the_cache_of_tokens_is_bounded(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "KNOWN_MAX", 3)
@@ -100,7 +100,7 @@ def test_what_is_remembered_is_bounded(
         assert len(authenticator._known) <= 3
 
 
-def test_other_rules_hold_at_once(authenticator: Authenticator) -> None:
+def test_new_rules_apply_at_once(authenticator: Authenticator) -> None:
     assert authenticator.principal("Bearer ann-token", NOW) is not None
     authenticator.use(rules_of(FILE.replace(digest("ann-token"), digest("new-token"))))
     assert authenticator.principal("Bearer ann-token", NOW) is None
@@ -108,7 +108,7 @@ def test_other_rules_hold_at_once(authenticator: Authenticator) -> None:
 
 
 @pytest.mark.parametrize("why", bad_tokens())
-def test_every_fault_is_the_same_work(
+def test_each_invalid_token_costs_one_signature_check(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     """Each token costs one signature check, so the time does not show which check failed."""

@@ -48,7 +48,7 @@ def looked_twice(watched: AccessFile) -> None:
     watched.look()
 
 
-def test_a_new_file_is_taken(path: Path, watched: AccessFile) -> None:
+def test_a_changed_file_is_applied(path: Path, watched: AccessFile) -> None:
     path.write_text(FILE + user("bob", "reader"))
     looked_twice(watched)
     assert names(watched) == {"ann", "eve", "bob"}
@@ -64,7 +64,7 @@ def test_a_new_file_is_taken(path: Path, watched: AccessFile) -> None:
         (lambda path: path.unlink(), "No such file"),
     ],
 )
-def test_a_file_that_shuts_all_out_is_not_taken_and_told(
+def test_a_file_that_locks_everyone_out_is_refused_and_logged(
     path: Path, watched: AccessFile, write: Callable[[Path], None], why: str
 ) -> None:
     write(path)
@@ -81,7 +81,7 @@ def test_a_file_that_shuts_all_out_is_not_taken_and_told(
     assert not watched.authenticator.is_outdated
 
 
-def test_where_no_administrator_was_none_is_needed(path: Path) -> None:
+def test_a_file_without_an_administrator_may_replace_another_one(path: Path) -> None:
     path.write_text(READER + user("ann", "reader"))
     watched = AccessFile(path)
     path.write_text(READER + user("bob", "reader"))
@@ -89,7 +89,7 @@ def test_where_no_administrator_was_none_is_needed(path: Path) -> None:
     assert names(watched) == {"bob"}
 
 
-def test_a_file_that_is_still_written_is_not_read(path: Path, watched: AccessFile) -> None:
+def test_a_file_that_is_still_being_written_is_not_read(path: Path, watched: AccessFile) -> None:
     path.write_text(READER + ADMIN + user("eve", "admin"))  # A file that `cp` still writes.
     watched.look()
     assert names(watched) == {"ann", "eve"}
@@ -100,7 +100,7 @@ def test_a_file_that_is_still_written_is_not_read(path: Path, watched: AccessFil
     assert names(watched) == {"ann", "eve", "bob"}
 
 
-def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Path) -> None:
+def test_a_token_file_that_is_briefly_empty_keeps_its_token(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
     token = token_in(str(path))
@@ -127,9 +127,7 @@ def test_a_token_file_that_is_empty_for_a_moment_says_what_it_said(tmp_path: Pat
         (FILE + "[users.bob]\n", 1, "users.bob: roles"),
     ],
 )
-def test_a_file_is_checked_before_a_node_has_it(
-    path: Path, text: str, code: int, output: str
-) -> None:
+def test_a_file_is_checked_by_a_command(path: Path, text: str, code: int, output: str) -> None:
     path.write_text(text)
     result = CliRunner().invoke(app, ["access", "check", "--file", str(path)])
     assert (result.exit_code, output in result.output) == (code, True)
@@ -143,7 +141,9 @@ def test_a_file_is_checked_before_a_node_has_it(
         }  # fmt: skip
 
 
-def test_the_audit_log_names_who_changed(path: Path, watched: AccessFile, tmp_path: Path) -> None:
+def test_the_audit_log_names_changed_users_and_roles(
+    path: Path, watched: AccessFile, tmp_path: Path
+) -> None:
     AUDIT.use(str(tmp_path / "audit.log"), "")
     changed = FILE.replace(digest("ann"), digest("new")).replace(READER, "[roles.reader]\n")
     path.write_text(changed + user("bob", "reader"))

@@ -25,7 +25,7 @@ def _with_key(pem: str) -> str:
     return ROLES + f'[keys.k]\nissuer = "i"\npublic_key = """{pem}"""\nroles = ["reader"]\n'
 
 
-def test_a_level_holds_at_its_path_and_below_segment_by_segment() -> None:
+def test_a_level_applies_to_its_path_and_the_segments_below() -> None:
     grants = Grants({"/a/b": WRITE, "/a": READ, "/core/streams/é": ADMIN})
     for path in ("/a/b", "/a/b/c", "/a/b/c/d"):
         assert grants.allow(WRITE, path)
@@ -41,7 +41,7 @@ def test_a_level_holds_at_its_path_and_below_segment_by_segment() -> None:
     assert not Grants({}).allow(READ, "/")
 
 
-def test_what_lies_below_is_known() -> None:
+def test_grants_below_a_path_are_found() -> None:
     grants = Grants({"/a/b": READ})
     assert grants.is_any_below("/")
     assert grants.is_any_below("/a")
@@ -97,7 +97,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("why", WRONG)
-def test_a_wrong_file_is_refused_in_one_line(why: str) -> None:
+def test_an_invalid_file_is_a_one_line_error(why: str) -> None:
     text, error = WRONG[why]
     with pytest.raises(BadConfig, match=re.escape(error)) as raised:
         rules_of(text)
@@ -105,13 +105,13 @@ def test_a_wrong_file_is_refused_in_one_line(why: str) -> None:
     assert "ann-token" not in str(raised.value), "the error must not repeat a token"
 
 
-def test_a_token_is_only_one_users() -> None:
+def test_two_users_cannot_have_one_token() -> None:
     twice = USER.format(digest("x")) + USER.format(digest("x")).replace("ann", "bob")
     with pytest.raises(BadConfig, match="two users have the same token"):
         rules_of(ROLE + twice)
 
 
 @pytest.mark.parametrize("path", ["/a/*", "/*", "/a/**", "/a/{id}", "/a/[x]", "/a/?", "/a/<id>"])
-def test_what_looks_like_a_pattern_is_no_grant(path: str) -> None:
+def test_a_pattern_is_refused_as_a_path(path: str) -> None:
     with pytest.raises(BadConfig, match="must not be a pattern"):
         rules_of(f'[roles.reader]\n"{path}" = "read"\n')

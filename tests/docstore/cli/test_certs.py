@@ -13,7 +13,7 @@ def certs(*arguments: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_a_ca_and_a_node_of_it(tmp_path: Path) -> None:
+def test_certificates_of_a_ca_and_its_nodes_are_created(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path / "certs"))
     code, out, errors = certs("make-ca", "--group", "films", *where)
     assert (code, errors) == (0, "")
@@ -35,7 +35,7 @@ def test_a_ca_and_a_node_of_it(tmp_path: Path) -> None:
     assert json.loads(out)["hosts"] == ["localhost", "127.0.0.1", "::1"]
 
 
-def test_what_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_certs_command_is_one_line(tmp_path: Path) -> None:
     make_authority(tmp_path, "films", 1)
     where = ("--dir", str(tmp_path))
     before = (tmp_path / "ca-key.pem").read_bytes()

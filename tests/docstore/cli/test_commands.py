@@ -56,7 +56,7 @@ def docstore(*arguments: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_a_command_says_its_version() -> None:
+def test_a_command_prints_its_version() -> None:
     assert docstore("--version") == (0, f"docstore {__version__}\n", "")
 
 
@@ -76,7 +76,7 @@ def test_a_command_imports_only_what_it_uses(node: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "get /notes/a", "ls /notes"])
-def test_output_that_cannot_be_written_is_told_in_one_line(node: str, arguments: str) -> None:
+def test_unwritable_output_is_a_one_line_error(node: str, arguments: str) -> None:
     words = arguments.split()
     url = () if words[0].startswith("--") else ("--url", node)
     with Path("/dev/full").open("w") as full:
@@ -88,7 +88,7 @@ def test_output_that_cannot_be_written_is_told_in_one_line(node: str, arguments:
     assert ended.stderr == "docstore: the output: No space left on device\n"
 
 
-def test_a_command_without_an_output_does_what_it_should() -> None:
+def test_a_command_with_a_closed_output_succeeds() -> None:
     closed = [sys.executable, "-m", "docstore", "--version"]
     ended = subprocess.run(["sh", "-c", f"{' '.join(closed)} >&-"], check=False)
     assert ended.returncode == 0
@@ -198,7 +198,7 @@ def test_ls_takes_a_filter_an_order_and_a_selection(node: str) -> None:
         assert docstore("delete", f"/notes/{name}", *url)[0] == 0
 
 
-def test_json_is_one_value_and_nothing_else(node: str, tmp_path: Path) -> None:
+def test_json_output_is_exactly_one_value(node: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     file.write_text('[{"n": 1}, {"n": 2}]')
     url = ("--json", "--url", node)
@@ -214,7 +214,7 @@ def test_json_is_one_value_and_nothing_else(node: str, tmp_path: Path) -> None:
     assert version["documentUpdateAction"] == "PUT"
 
 
-def test_a_table_that_is_piped_is_not_cut_to_a_terminal_s_width(node: str) -> None:
+def test_a_piped_table_is_not_cut_to_the_width_of_a_terminal(node: str) -> None:
     code, out, _ = docstore("status", "--url", node)
     assert (code, node in out) == (0, True)
 
@@ -235,7 +235,7 @@ def test_a_table_fits_a_narrow_terminal_with_wide_letters(width: int) -> None:
 
 
 @pytest.mark.thorough
-def test_a_person_is_told_of_nothing_found_and_of_input_that_is_awaited(node: str) -> None:
+def test_a_terminal_shows_empty_results_and_awaited_input(node: str) -> None:
     """The notes are on standard error of a terminal only; a program gets none."""
 
     def ran(*words: str, typed: bytes) -> bytes:
@@ -266,13 +266,13 @@ def test_a_person_is_told_of_nothing_found_and_of_input_that_is_awaited(node: st
             assert docstore(*shlex.split(words), "--url", node) == (0, "", "")
 
 
-def test_nodes_may_stand_behind_one_url_option_with_commas(node: str) -> None:
+def test_one_url_option_takes_several_nodes_with_commas(node: str) -> None:
     code, out, _ = docstore("get", "/notes/a", "--url", f"http://127.0.0.1:1,{node}")
     assert (code, json.loads(out)["documentSelfLink"]) == (0, "/notes/a")
 
 
 @pytest.mark.parametrize(("command", "expected"), [("put", 3), ("get", 1)])
-async def test_an_update_of_which_nobody_knows_has_an_exit_code_of_its_own(
+async def test_an_update_of_unknown_outcome_has_its_own_exit_code(
     command: str, expected: int
 ) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -289,7 +289,7 @@ async def test_an_update_of_which_nobody_knows_has_an_exit_code_of_its_own(
     assert (code, out, len(errors.splitlines())) == (expected, "", 1)
 
 
-def test_a_token_and_the_line_that_lets_it_in() -> None:
+def test_a_token_is_created_with_its_line_for_the_access_file() -> None:
     code, made, line = docstore("token")
     assert code == 0
     assert len(made.strip()) >= 43

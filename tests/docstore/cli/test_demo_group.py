@@ -30,7 +30,7 @@ def free_base() -> int:
 
 
 @pytest.mark.thorough
-def test_a_group_stays_survives_a_kill_and_is_stopped(tmp_path: Path) -> None:
+def test_a_group_keeps_running_survives_a_kill_and_is_stopped(tmp_path: Path) -> None:
     port = str(free_base())
     try:
         started = demo(tmp_path, "--quick", "--port", port, "--json")
@@ -71,7 +71,7 @@ def test_a_taken_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_only_has_the_id_of_a_node_is_left_alone(tmp_path: Path) -> None:
+def test_an_unrelated_process_with_the_id_of_a_node_is_not_killed(tmp_path: Path) -> None:
     folder = tmp_path / "docstore-demo"
     folder.mkdir()
     record = {"port": 8001, "pids": {"n1": os.getpid()}, "is_filled": True}
@@ -79,7 +79,7 @@ def test_a_process_that_only_has_the_id_of_a_node_is_left_alone(tmp_path: Path) 
     assert json.loads(demo(tmp_path, "stop", "--json").stdout) == {"stopped": []}
 
 
-def test_a_damaged_record_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_record_is_a_one_line_error(tmp_path: Path) -> None:
     folder = tmp_path / "docstore-demo"
     folder.mkdir()
     (folder / "demo.json").write_text("{")
@@ -92,7 +92,7 @@ def test_a_damaged_record_is_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", ["--open", "--port 9001", "--quick --keep", "--quick --port 80", "--quick stop"]
 )
-def test_options_that_do_not_go_together_are_a_wrong_usage(tmp_path: Path, arguments: str) -> None:
+def test_conflicting_options_are_a_usage_error(tmp_path: Path, arguments: str) -> None:
     assert demo(tmp_path, *arguments.split()).returncode == 2
 
 

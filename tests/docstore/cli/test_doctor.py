@@ -27,7 +27,7 @@ def test_a_group_is_well_until_a_node_is_killed(group: LocalCluster) -> None:
     assert "the node was killed" in said
 
 
-def test_where_no_node_answers_one_line_says_so() -> None:
+def test_an_unreachable_group_is_a_one_line_error() -> None:
     code, said, error = docstore("doctor", "--url", "http://127.0.0.1:1")
     assert (code, said) == (1, "")
     assert error.startswith("docstore: no node answers")

@@ -40,7 +40,7 @@ def running(
     return process
 
 
-async def test_who_is_told_together_with_its_command_says_nothing_and_resigns(url: str) -> None:
+async def test_a_process_signalled_with_its_command_resigns_silently(url: str) -> None:
     """A service manager signals the whole process group, so the command may die first."""
     for name in [f"together{number}" for number in range(6)]:
         process = running(name, "exec sleep 60", url)
@@ -50,7 +50,7 @@ async def test_who_is_told_together_with_its_command_says_nothing_and_resigns(ur
         assert await vacant(url, name) == "resigned"
 
 
-async def test_a_command_that_does_not_end_is_killed_when_its_own_is_told_once_more(
+async def test_a_stubborn_command_is_killed_at_the_second_signal(
     url: str,
 ) -> None:
     script = "trap 'echo told' TERM; echo $$; while :; do sleep 0.02; done"
@@ -91,7 +91,7 @@ async def seen_by_the_next(process: "subprocess.Popen[str]", url: str, pid: str)
 
 
 @pytest.mark.parametrize("apart", ["", "setsid "])
-async def test_a_lock_is_free_when_nothing_of_its_command_runs_any_more(
+async def test_a_lock_is_released_once_all_processes_of_its_command_have_ended(
     url: str, apart: str
 ) -> None:
     process = running("x", f"{apart}{STUBBORN}; true", url, "lock")
@@ -103,13 +103,13 @@ async def test_a_lock_is_free_when_nothing_of_its_command_runs_any_more(
     assert process.returncode == 128 + signal.SIGTERM
 
 
-async def test_what_a_command_leaves_behind_ends_with_it(url: str) -> None:
+async def test_background_processes_of_a_command_end_with_it(url: str) -> None:
     process = running("x", f"setsid {SLOW} & sleep 0.5; exit 7", url, "lock")
     assert await seen_by_the_next(process, url, await said(process)) == "ended"
     assert process.returncode == 7
 
 
-async def test_what_a_command_started_is_killed_before_its_lease_ends(url: str) -> None:
+async def test_processes_of_a_command_are_killed_before_its_lease_ends(url: str) -> None:
     process = running("x", f"{STUBBORN}; true", url, "lock", ttl=2)
     pid = await said(process)
     async with Client([url]) as store:
@@ -119,7 +119,7 @@ async def test_what_a_command_started_is_killed_before_its_lease_ends(url: str) 
     assert process.returncode == 128 + signal.SIGTERM
 
 
-async def test_a_command_that_ends_well_after_its_turn_was_lost_has_not_done_its_work(
+async def test_a_command_that_succeeds_after_its_lead_was_lost_is_a_failure(
     url: str,
 ) -> None:
     process = running(
@@ -146,7 +146,7 @@ async def typed(url: str, *words: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-async def test_a_lock_that_is_held_is_not_waited_for_longer_than_asked(url: str) -> None:
+async def test_a_held_lock_is_waited_for_no_longer_than_the_timeout(url: str) -> None:
     async with Client([url]) as store, store.lock("busy", candidate="ann"):
         for limit in ("--try", "--timeout 0.1"):
             code, out, said = await typed(url, f"lock busy {limit} -- echo ran")
@@ -163,7 +163,7 @@ async def test_a_lock_that_is_held_is_not_waited_for_longer_than_asked(url: str)
             pass
 
 
-async def test_a_lock_may_be_called_as_a_command_is(url: str) -> None:
+async def test_a_lock_may_have_the_name_of_a_command(url: str) -> None:
     assert await typed(url, "lock run list -- echo ran") == (0, "ran\n", "")
     code, out, said = await typed(url, "lock run list --json -- printenv DOCSTORE_FENCE")
     page = json.loads(said)
@@ -172,7 +172,7 @@ async def test_a_lock_may_be_called_as_a_command_is(url: str) -> None:
     assert (code, "docstore lock run list -- COMMAND" in said) == (2, True)
 
 
-async def test_a_lock_is_broken_once_its_holder_knows_that_it_lost_it(url: str) -> None:
+async def test_a_lock_is_broken_once_its_holder_knows_the_loss(url: str) -> None:
     async with Client([url]) as store:
         held = store.lock("stuck", candidate="ann", ttl_s=0.6)
         await held.__aenter__()
@@ -185,7 +185,7 @@ async def test_a_lock_is_broken_once_its_holder_knows_that_it_lost_it(url: str) 
 
 
 @pytest.mark.thorough
-async def test_the_lead_passes_to_the_candidate_that_is_named(url: str) -> None:
+async def test_leadership_passes_to_the_named_candidate(url: str) -> None:
     async with Client([url]) as store:
         candidates = [store.election("moved", candidate=name, ttl_s=2.0) for name in "abc"]
         async with candidates[0] as a, candidates[1] as b, candidates[2] as c:

@@ -142,7 +142,7 @@ def ended(name: str, url: str, tmp_path: Path) -> tuple[int, str, str]:
     return found.exit_code, found.stdout, found.stderr
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_covered() -> None:
     assert {name for name, _ in commands(get_command(app))} == {*ARGUMENTS, *WITHOUT_URL}
 
 
@@ -150,7 +150,7 @@ QUICK = ("a page", "an object")
 
 
 @pytest.mark.parametrize("kind", tiers(QUICK, (kind for kind in ANSWERS if kind not in QUICK)))
-def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
+def test_a_server_that_is_no_node_is_a_one_line_error(kind: str, tmp_path: Path) -> None:
     """Once, the answer was printed as a document, or ended in a traceback."""
     status, head, body = ANSWERS[kind]
     answer = f"HTTP/1.1 {status} X\r\n{head}Connection: close\r\n"
@@ -166,7 +166,7 @@ def test_what_is_no_node_is_said_not_to_be(kind: str, tmp_path: Path) -> None:
             assert f" with {status}, " in line, name
 
 
-def test_what_does_not_speak_http(tmp_path: Path) -> None:
+def test_a_server_without_http_is_a_one_line_error(tmp_path: Path) -> None:
     with serving(b"SSH-2.0-OpenSSH_9.9\r\n") as url:
         for name in ARGUMENTS:
             code, out, errors = ended(name, url, tmp_path)
@@ -176,7 +176,7 @@ def test_what_does_not_speak_http(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "expected"), [("get", 1), ("put", 3)])
-def test_an_answer_that_never_ends(
+def test_an_endless_answer_times_out(
     command: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte arrives in time, and the whole answer never does."""

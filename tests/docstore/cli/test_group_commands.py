@@ -67,7 +67,7 @@ def test_a_group_grows_and_shrinks_by_commands(cluster: LocalCluster) -> None:
     assert (code, "no change is under way" in said) == (1, True)
 
 
-def test_a_new_disk_and_a_node_that_leaves(cluster: LocalCluster) -> None:
+def test_a_node_with_a_new_disk_is_replaced_and_another_leaves(cluster: LocalCluster) -> None:
     """It continues with the group n1, n3, n4 of the test before."""
     url = ("--url", cluster.nodes[0].url)
     wiped = cluster.nodes[2]
@@ -86,7 +86,7 @@ def test_a_new_disk_and_a_node_that_leaves(cluster: LocalCluster) -> None:
     leaving.process = None
 
 
-def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
+def test_conflicting_settings_of_a_node_are_refused(tmp_path: Path) -> None:
     common = ("serve", "--data", str(tmp_path), "--listen", "127.0.0.1:39001", "--node-id", "a")
     for flags, complaint in (
         (("--join", "ftp://x:1"), "join:"),
@@ -99,7 +99,7 @@ def test_settings_of_a_later_node_fit_each_other(tmp_path: Path) -> None:
         assert (code, complaint in said) == (2, True), said
 
 
-def test_a_node_that_founded_a_group_of_its_own_is_not_waited_for(cluster: LocalCluster) -> None:
+def test_a_member_of_another_group_is_refused_at_once(cluster: LocalCluster) -> None:
     url = ("--url", cluster.nodes[0].url)
     with LocalCluster(1) as alone:
         [stray] = alone.urls
@@ -117,7 +117,7 @@ def test_a_node_that_founded_a_group_of_its_own_is_not_waited_for(cluster: Local
     ],
     ids=["join", "remove", "replace"],
 )
-def test_a_change_that_another_operator_cancels_is_not_done(
+def test_a_change_cancelled_by_another_operator_is_an_error(
     request_: dict[str, Any], undone: set[str], made: set[str]
 ) -> None:
     """Once, the waiting command exited with 0."""
@@ -128,7 +128,7 @@ def test_a_change_that_another_operator_cancels_is_not_done(
 
 
 @pytest.mark.thorough
-def test_a_lone_survivor_is_made_a_group_of_one(tmp_path: Path) -> None:
+def test_a_lone_survivor_becomes_a_group_of_one(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path / "nodes") as group:
         url = ("--url", group.nodes[0].url)
         code, said = docstore("post", "/core/examples", '{"name": "kept"}', *url)

@@ -19,7 +19,7 @@ def node() -> Iterator[str]:
         yield group.urls[0]
 
 
-def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
+def test_a_lease_is_created_kept_listed_and_revoked(node: str) -> None:
     url = ("--url", node)
     made = docstore("lease", "create", "--id", "mine", "--ttl", "10", "--holder", "me", *url)
     assert made == (0, "mine\n", "")
@@ -44,7 +44,7 @@ def test_a_lease_is_made_kept_listed_and_revoked(node: str) -> None:
     assert docstore("lease", "revoke", "mine", "--now", *url)[:2] == (0, "mine: ended\n")
 
 
-def test_what_cannot_be_asked_of_a_lease_is_told_in_one_line(node: str) -> None:
+def test_an_invalid_lease_command_is_one_line(node: str) -> None:
     url, hint = ("--url", node), "; `docstore lease list` lists those that exist\n"
     error = f"docstore: 404 there is no lease /core/leases/unknown{hint}"
     assert docstore("lease", "keep", "unknown", *url)[::2] == (1, error)
@@ -79,7 +79,7 @@ class Slow:
         writer.close()
 
 
-async def test_leases_are_not_asked_for_one_after_the_other() -> None:
+async def test_leases_are_read_concurrently() -> None:
     """Once, four hundred leases took 41 seconds."""
     server = await asyncio.start_server(Slow().serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -40,12 +40,12 @@ def test_csv_gives_its_columns(tmp_path: Path) -> None:
     assert read_rows(file) == [{"id": "1", "name": "x"}, {"id": "2", "name": "y"}]
 
 
-def test_a_line_ends_where_its_file_says(tmp_path: Path) -> None:
+def test_lines_end_at_newlines_only(tmp_path: Path) -> None:
     assert read_rows(written(tmp_path, "a.ndjson", '{"a": "x\u2028y"}\n')) == [{"a": "x\u2028y"}]
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"a":1}\n[]'])
-def test_what_is_no_list_of_objects_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_list_of_objects_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadFile):
         read_rows(written(tmp_path, "a.json", text))
 
@@ -74,7 +74,7 @@ def test_a_refusal_names_the_place(tmp_path: Path, name: str, text: str, error: 
         read_rows(written(tmp_path, name, text))
 
 
-def test_ids_come_from_fields_and_are_made_fit_for_a_path() -> None:
+def test_ids_come_from_fields_and_are_escaped_for_a_path() -> None:
     plan = Plan(Path("films.json"), "/films", "title,year")
     assert links_of(plan, ROWS) == [
         "/films/Heat~1995",
@@ -115,7 +115,7 @@ def test_different_fields_are_different_documents(ids: str) -> None:
     assert len(set(links_of(Plan(Path("f.json"), "/f", "name,kind"), split))) == 2
 
 
-def test_a_missing_id_names_the_row_and_the_way_out() -> None:
+def test_a_missing_id_is_an_error_with_its_row_and_advice() -> None:
     with pytest.raises(BadFile, match=r"row 2 has no href.*--id row"):
         links_of(Plan(Path("f.json"), "/films", "href"), ROWS)
 
@@ -164,7 +164,7 @@ def test_a_row_that_the_group_refuses_ends_the_load_in_one_line(
     assert "row 2: /two/two-000002: documentSelfLink" in errors
 
 
-def test_what_another_group_has_stored_is_loaded_all_the_same(
+def test_rows_stored_in_another_group_are_loaded_again(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Once, a load that was interrupted at one group skipped its first rows at the next."""
@@ -178,7 +178,7 @@ def test_what_another_group_has_stored_is_loaded_all_the_same(
     assert (code, json.loads(out)["documents"], json.loads(out)["skipped"]) == (0, 3000, 0)
 
 
-def test_of_rows_with_one_id_the_last_is_stored(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_the_last_row_of_an_id_is_stored(cluster: LocalCluster, tmp_path: Path) -> None:
     rows = [{"id": "C#", "n": n} for n in range(600)]
     file = written(tmp_path, "same.json", json.dumps(rows))
     asked = ("load", str(file), "--into", "/same", "--id", "id", "--upsert")

@@ -30,7 +30,7 @@ def node() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["a#1", "a?1", "a%62", "ä b"])
-def test_a_document_is_explained_whatever_its_name_holds(node: str, name: str) -> None:
+def test_a_document_with_any_name_is_explained(node: str, name: str) -> None:
     """Once, `a%62` was explained as `ab`, another document."""
     link = f"/notes/{name}"
     assert docstore("put", link, "{}", "--url", node)[0] == 0
@@ -120,7 +120,7 @@ def test_a_mistake_is_one_line_with_a_hint(node: str, typed: str, code: int, hin
     ("name", "meant"),
     [("DOCSTORE_LOG_LEVL", "DOCSTORE_LOG_LEVEL"), ("DOCSTORE_DATE", "DOCSTORE_DATA")],
 )
-def test_a_misspelt_setting_is_answered_with_the_nearest(name: str, meant: str) -> None:
+def test_a_misspelt_setting_gets_the_nearest_as_a_hint(name: str, meant: str) -> None:
     ended = SERVER.run("serve", "--data", "d", environment={**os.environ, name: "x"})
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
@@ -136,7 +136,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     assert "s3cret" not in errors
 
 
-def test_an_entity_tag_needs_no_quotes_in_quotes(node: str) -> None:
+def test_an_entity_tag_needs_no_quotes(node: str) -> None:
     def answer(*words: str) -> tuple[int, str, str]:
         return docstore(words[0], "/notes/tagged", "{}", *words[1:], "--url", node)
 
@@ -151,14 +151,14 @@ def test_an_entity_tag_needs_no_quotes_in_quotes(node: str) -> None:
         assert (code, "If-Match" in errors) == (1, True)
 
 
-def test_an_id_of_a_lease_is_no_way_to_another_document(node: str) -> None:
+def test_an_id_of_a_lease_cannot_reach_another_document(node: str) -> None:
     """Once, the command deleted the factory."""
     code, out, errors = docstore("lease", "revoke", "../factories/notes", "--now", "--url", node)
     assert (code, out, len(errors.splitlines())) == (1, "", 1)
     assert docstore("get", "/core/factories/notes", "--url", node)[0] == 0
 
 
-def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> None:
+def test_a_load_into_a_deleted_factory_is_an_error(node: str, tmp_path: Path) -> None:
     """Once, a load continued as if it had declared the factory."""
     rows, url = tmp_path / "rows.json", ["--url", node]
     rows.write_text("[{}]")
@@ -169,7 +169,7 @@ def test_a_factory_that_was_deleted_is_said_to_be(node: str, tmp_path: Path) -> 
     assert "marked deleted" in errors
 
 
-def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
+def test_unwritable_records_are_a_one_line_error(node: str) -> None:
     """Once, the readers of the partitions were left running, with a traceback."""
     url = ["--url", node]
     assert docstore("topic", "create", "t", "-p", "3", *url)[0] == 0
@@ -184,7 +184,7 @@ def test_records_that_cannot_be_written_are_told_in_one_line(node: str) -> None:
     assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1)
 
 
-def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
+def test_a_command_interrupted_at_its_start_prints_no_traceback() -> None:
     """The signals arrive in the first tenths of a second, during imports."""
     begun = "import gc, docstore.__main__ as it; gc.disable = lambda: print(flush=True); it.main()"
     for delay_s in (0, 0.05, 0.1, 0.2, 0.3):
@@ -207,7 +207,7 @@ def test_a_command_that_is_interrupted_at_its_start_says_nothing() -> None:
         {"PYTHONIOENCODING": "ascii"},
     ],
 )
-def test_a_command_takes_and_prints_every_character_in_every_locale(
+def test_a_command_reads_and_prints_unicode_in_each_locale(
     node: str, locale: dict[str, str]
 ) -> None:
     def ran(*words: str, code: int = 0) -> str:
@@ -229,12 +229,12 @@ def test_a_command_takes_and_prints_every_character_in_every_locale(
     assert "└" in ran("topic", "list")
 
 
-def test_what_is_not_utf_8_is_refused(node: str) -> None:
+def test_an_argument_that_is_not_utf_8_is_refused(node: str) -> None:
     code, out, errors = docstore("get", "/notes/\udcff", "--url", node)
     assert (code, out, errors) == (2, "", "docstore: the argument '/notes/\\udcff' is not UTF-8\n")
 
 
-def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None:
+def test_a_topic_with_too_few_members_for_its_replicas_is_an_error(node: str) -> None:
     for more in ((), ("--json",)):
         made = docstore("topic", "create", f"wide{len(more)}", "-r", "7", *more, "--url", node)
         assert made[0] == 1
@@ -244,7 +244,7 @@ def test_a_topic_without_members_for_its_replicas_is_not_done(node: str) -> None
 
 
 @pytest.mark.thorough
-def test_what_a_user_may_do_is_told_by_a_file_or_by_the_nodes(tmp_path: Path) -> None:
+def test_access_check_answers_from_a_file_or_from_the_nodes(tmp_path: Path) -> None:
     secret = "a-token-of-root"
     file = tmp_path / "access.toml"
     file.write_text(

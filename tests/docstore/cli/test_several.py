@@ -27,7 +27,7 @@ HOSTS, EACH = ("a", "b"), 2
 # Settings of each node
 
 
-def test_each_has_a_name_a_directory_and_ports_of_its_own() -> None:
+def test_each_node_has_its_own_name_directory_and_ports() -> None:
     settings = settings_of_each(
         {
             "node_id": "x", "data": "/d", "listen": "10.0.0.1:9000", "gossip": "10.0.0.2:7000",
@@ -49,21 +49,21 @@ def test_each_has_a_name_a_directory_and_ports_of_its_own() -> None:
     ]
 
 
-def test_a_zone_that_is_said_is_kept() -> None:
+def test_a_given_zone_is_kept() -> None:
     settings = settings_of_each({"node_id": "x", "data": "d", "zone": "rack"}, 3)
     assert [each["zone"] for each in settings] == ["rack"] * 3
     assert [each["listen"] for each in settings] == [f"127.0.0.1:{8001 + 3 * n}" for n in range(3)]
 
 
 @pytest.mark.parametrize("said", [{"advertise": "h:9"}, {"listen": "127.0.0.1:9"}])
-def test_without_founders_they_found_a_group_of_themselves(said: dict[str, str]) -> None:
+def test_nodes_without_founders_found_their_own_group(said: dict[str, str]) -> None:
     settings = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
     host = "h" if "advertise" in said else "127.0.0.1"
     assert {each["bootstrap"] for each in settings} == {f"x-0=http://{host}:9,x-1=http://{host}:12"}
 
 
 @pytest.mark.parametrize("said", [{"join": "http://h:1"}, {"standby": True}])
-def test_who_joins_founds_nothing(said: dict[str, Any]) -> None:
+def test_joining_nodes_have_no_founders(said: dict[str, Any]) -> None:
     settings = settings_of_each({"node_id": "x", "data": "d", **said}, 2)
     assert all("bootstrap" not in each for each in settings)
 
@@ -82,7 +82,7 @@ def test_who_joins_founds_nothing(said: dict[str, Any]) -> None:
         ({"data": "d", "node_id": "x", "slots": 3}, 2, "slots"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_started(
+def test_invalid_settings_are_refused_before_the_start(
     settings: dict[str, Any], count: int, names: str
 ) -> None:
     with pytest.raises(BadConfig, match=f"^{names}"):
@@ -95,7 +95,9 @@ def test_settings_become_flags() -> None:
     assert flags_of(settings) == ["--node-id=x", "--insecure", "--allowed-hosts=p,q", "--slots=64"]
 
 
-def test_the_command_refuses_as_one_node_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_invalid_settings_like_one_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert serve(["--processes", "2", "--data", "d"]) == 2
     assert capsys.readouterr().err.startswith("docstore: node_id: ")
 
@@ -187,7 +189,7 @@ def asked(url: str, method: str, body: Any = None) -> int:
 
 
 @pytest.mark.thorough
-def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
+def test_two_hosts_of_two_nodes_form_a_group(tmp_path: Path) -> None:
     with hosts(tmp_path) as (a, b):
         until(lambda: a.lines and b.lines, PATIENCE_S)
         assert a.lines == [f"docstore a serves at {a.url} http://127.0.0.1:{a.port + 3}"]
@@ -223,7 +225,7 @@ def test_two_hosts_of_two_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_second_machine_joins_at_once_though_one_of_its_nodes_is_killed(tmp_path: Path) -> None:
+def test_a_second_machine_joins_although_one_of_its_nodes_is_killed(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path / "first") as group, ExitStack() as stack:
         seen = f"{group.urls[0]}/core/node-groups/default"
         host = Host("b", tmp_path, free_ports(3 * EACH), ["--join", group.urls[1]])
@@ -252,7 +254,7 @@ def members(page: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_start_that_fails_ends_all_with_its_code(tmp_path: Path) -> None:
+def test_a_failed_start_ends_all_nodes_with_its_exit_code(tmp_path: Path) -> None:
     with socket.socket() as taken:
         first = free_ports(3 * EACH)
         taken.bind(("127.0.0.1", first + 3))
@@ -264,7 +266,7 @@ def test_a_start_that_fails_ends_all_with_its_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_node_whose_disk_has_failed_stays_away(tmp_path: Path) -> None:
+def test_a_node_with_a_damaged_disk_stays_down(tmp_path: Path) -> None:
     first = free_ports(9)
     host = Host("x", tmp_path, first, count=3)
     until(lambda: host.lines, PATIENCE_S)
@@ -279,7 +281,7 @@ def test_a_node_whose_disk_has_failed_stays_away(tmp_path: Path) -> None:
     assert host.ended() == 74
 
 
-def test_nodes_end_when_whoever_minds_them_is_killed(tmp_path: Path) -> None:
+def test_nodes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     host = Host("x", tmp_path, free_ports(3 * EACH))
     until(lambda: host.lines, PATIENCE_S)
     children = host.children().values()

@@ -49,7 +49,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield group.urls[0]
 
 
-def test_one_is_made_listed_paused_resumed_and_deleted(
+def test_a_subscription_is_created_listed_paused_resumed_and_deleted(
     node: str, hook: str, tmp_path: Path
 ) -> None:
     url = ("--url", node)
@@ -77,7 +77,7 @@ def test_one_is_made_listed_paused_resumed_and_deleted(
     assert (status, errors) == (1, f"{error} that exist\n")
 
 
-def test_what_cannot_be_is_told_in_one_line(node: str) -> None:
+def test_an_invalid_subscription_is_a_one_line_error(node: str) -> None:
     asked = ("/core/examples", "https://169.254.169.254/", "--url", node)
     status, _, errors = docstore("subscription", "create", *asked)
     assert (status, errors) == (

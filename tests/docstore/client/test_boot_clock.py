@@ -15,7 +15,7 @@ def test_proofs_use_a_clock_that_runs_during_suspend() -> None:
     assert before <= boot_clock()() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def test_without_such_a_clock_there_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_clock_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
     with pytest.warns(RuntimeWarning, match="no clock that goes on"):
         clock = boot_clock()

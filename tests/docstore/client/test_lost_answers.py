@@ -145,7 +145,7 @@ async def test_an_undecided_update_is_repeated_within_its_deadline() -> None:
         (428, PreconditionFailed), (429, Unavailable), (503, Unavailable), (418, RequestFailed),
     ],
 )  # fmt: skip
-def test_a_refusal_has_a_kind(status: int, kind: type[RequestFailed]) -> None:
+def test_each_status_has_its_error_class(status: int, kind: type[RequestFailed]) -> None:
     refused = failed_with(status, {"outcome": "not_applied"})
     assert type(refused) is kind
     again = pickle.loads(pickle.dumps(refused))

@@ -112,7 +112,7 @@ async def test_an_absolute_target_must_name_the_node(raw: Raw) -> None:
     assert status_of(await raw(ours + b"Connection: close\r\n\r\n")) == 200
 
 
-async def test_odd_targets(raw: Raw) -> None:
+async def test_unusual_targets_get_their_status(raw: Raw) -> None:
     end = b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     assert status_of(await raw(b"OPTIONS *" + end)) == 204
     assert status_of(await raw(b"GET *" + end)) == 400
@@ -185,7 +185,9 @@ async def test_oversize_bodies_are_413(client: Client, raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_compressed_bodies(client: Client, factory: str, encoding: str) -> None:
+async def test_compressed_bodies_are_decoded_and_bounded(
+    client: Client, factory: str, encoding: str
+) -> None:
     pack = gzip.compress if encoding == "gzip" else zlib.compress
     headers = JSON | {"Content-Encoding": encoding}
     good = pack(b'{"n":1}')
@@ -269,7 +271,7 @@ async def test_reads_with_invalid_headers_are_refused(
         await problem_of(response, 400)
 
 
-async def test_expectations(client: Client, factory: str, raw: Raw) -> None:
+async def test_an_expectation_is_answered(client: Client, factory: str, raw: Raw) -> None:
     async with client.get(factory, headers={"Expect": "nonsense"}) as response:
         await problem_of(response, 417)
     head = f"PUT {factory}/e HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

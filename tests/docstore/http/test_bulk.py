@@ -205,7 +205,7 @@ async def test_a_stream_that_changes_its_format_ends_there(client: Client, facto
     assert [each["status"] for each in results] == [200, *[400] * 11]
 
 
-async def test_empty_lines_and_an_empty_body(client: Client, factory: str) -> None:
+async def test_empty_lines_and_bodies_have_no_result(client: Client, factory: str) -> None:
     line = json.dumps({"link": f"{factory}/a", "body": {}}).encode()
     assert len(await bulk(client, [b"", line, b"  ", line + b"\r", b""])) == 2
     assert await bulk(client, []) == []
@@ -238,7 +238,7 @@ async def test_a_line_and_a_put_accept_the_same_depth(
     assert found == [201, 201, 400, 400]
 
 
-async def test_msgpack_streams(client: Client, factory: str) -> None:
+async def test_a_msgpack_stream_is_read_like_lines(client: Client, factory: str) -> None:
     lines = [{"op": "PUT", "link": f"{factory}/{n}", "body": {"n": n}} for n in range(100)]
     packed = b"".join(msgpack.packb(line) for line in [*lines, 7, {"link": f"{factory}/x"}])
     headers = {"Content-Type": "application/msgpack"}
@@ -252,7 +252,7 @@ async def test_msgpack_streams(client: Client, factory: str) -> None:
         assert [each["status"] for each in results] == [200, 400], tail[:9]
 
 
-async def test_compressed_streams(client: Client, factory: str) -> None:
+async def test_a_compressed_stream_is_read(client: Client, factory: str) -> None:
     lines = ndjson({"link": f"{factory}/{n}", "body": {"n": n}} for n in range(2000)).getvalue()
     packed = gzip.compress(lines)
     headers = NDJSON | {"Content-Encoding": "gzip"}

@@ -141,7 +141,7 @@ async def test_equal_content_has_an_equal_signature(client: Client, factory: str
     assert len(signatures) == 1
 
 
-async def test_patches(client: Client, factory: str) -> None:
+async def test_patches_of_each_media_type_are_applied(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     await put(client, link, {"a": 1, "b": {"c": 2}})
     async with client.patch(link, json={"a": None, "b": {"d": 3}}) as response:
@@ -182,7 +182,9 @@ async def test_delete_leaves_a_tombstone_with_a_version(client: Client, factory:
     assert (status, again["documentVersion"]) == (201, 2)
 
 
-async def test_post_on_a_tombstone_needs_recreate_below(client: Client, factory: str) -> None:
+async def test_post_on_a_tombstone_needs_a_version_or_recreate(
+    client: Client, factory: str
+) -> None:
     body = {"documentSelfLink": "a"}
     async with client.post(factory, json=body) as response:
         assert response.status == 201
@@ -199,7 +201,7 @@ async def test_post_on_a_tombstone_needs_recreate_below(client: Client, factory:
         assert (response.status, (await response.json())["documentVersion"]) == (201, 4)
 
 
-async def test_etags_and_preconditions(client: Client, factory: str) -> None:
+async def test_preconditions_compare_etags(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     status, _ = await put(client, link, {}, **{"If-Match": "*"})
     assert status == 412
@@ -269,7 +271,7 @@ async def test_a_factory_may_require_a_precondition(client: Client, declare: Dec
     assert status == 201
 
 
-async def test_strict_update_checking(client: Client, declare: Declare) -> None:
+async def test_strict_update_checking_needs_a_version(client: Client, declare: Declare) -> None:
     factory = await declare(options=[*LEVEL_3, "STRICT_UPDATE_CHECKING"])
     link = f"{factory}/a"
     assert (await put(client, link, {}))[0] == 201
@@ -309,7 +311,9 @@ async def test_a_version_in_the_body_is_ignored_elsewhere(client: Client, factor
 LEVEL_3 = ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"]
 
 
-async def test_immutable_and_idempotent_factories(client: Client, declare: Declare) -> None:
+async def test_immutable_and_idempotent_factories_keep_their_options(
+    client: Client, declare: Declare
+) -> None:
     stone = await declare(options=[*LEVEL_3, "IMMUTABLE"])
     await put(client, f"{stone}/a", {})
     status, _ = await put(client, f"{stone}/a", {"x": 1})

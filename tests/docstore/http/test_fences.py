@@ -93,7 +93,7 @@ async def test_a_fence_is_refused_where_it_has_no_effect(client: Client, factory
         assert "Fence" in (await problem_of(response, 400))["detail"]
 
 
-async def test_weaker_levels_take_no_fence(client: Client, declare: Declare) -> None:
+async def test_weaker_levels_refuse_a_fence(client: Client, declare: Declare) -> None:
     path = await declare(options=["PERSISTENCE", "REPLICATION"])
     async with await put(client, f"{path}/a", "l:5") as response:
         assert "level 3" in (await problem_of(response, 400))["detail"]

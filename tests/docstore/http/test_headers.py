@@ -117,7 +117,7 @@ async def test_a_change_whose_answer_is_not_accepted_is_not_made(
         assert response.status == 404
 
 
-async def test_links_with_other_characters(client: Client, factory: str) -> None:
+async def test_links_may_have_other_characters(client: Client, factory: str) -> None:
     for spelled, name in (("x%20y", "x y"), ("%C3%A4", "ä"), ("100%25", "100%"), ("q%22q", 'q"q')):
         link = f"{factory}/{name}"
         async with client.post(factory, json={"documentSelfLink": name}) as response:
@@ -191,7 +191,7 @@ async def test_unknown_paths_are_404(client: Client, factory: str) -> None:
             await problem_of(response, response.status)
 
 
-async def test_reads_of_other_consistency(client: Client, factory: str) -> None:
+async def test_weaker_reads_show_their_staleness(client: Client, factory: str) -> None:
     link = f"{factory}/a"
     await put(client, link, {"n": 1})
     for level in ("committed", "stale"):

@@ -169,7 +169,7 @@ async def test_a_factory_may_forbid_creation_by_put(client: Client, declare: Dec
         await problem_of(response, 404)
 
 
-async def test_the_pages_of_the_node(client: Client) -> None:
+async def test_the_pages_of_the_node_are_served(client: Client) -> None:
     assert (await get(client, "/health/live")) == {"live": True}
     assert (await get(client, "/health/ready")) == {"ready": True}
     assert (await get(client, "/core/management"))["id"]

@@ -213,12 +213,12 @@ async def many(served: Serving, connections: int) -> None:
     await until(lambda: not served.connections)
 
 
-async def test_many_connections(served: Serving) -> None:
+async def test_many_connections_are_served(served: Serving) -> None:
     await many(served, CONNECTIONS)
 
 
 @pytest.mark.slow
-async def test_very_many_connections() -> None:
+async def test_very_many_connections_are_served() -> None:
     wide = Limits(connections_per_address_max=CONNECTIONS_SLOW)
     async with serving(wide) as served:
         await many(served, CONNECTIONS_SLOW)

@@ -89,7 +89,7 @@ async def test_an_answer_that_is_too_large_is_refused(
         await problem_of(response, 413)
 
 
-async def test_there_is_no_other_selector(client: Client) -> None:
+async def test_an_unknown_selector_is_404(client: Client) -> None:
     for name in ("nonsense", "nonsense/forwarding", "default/nonsense", "default/forwarding/x"):
         async with client.get(f"/core/node-selectors/{name}") as response:
             await problem_of(response, 404)

@@ -44,7 +44,7 @@ async def test_subscriptions_of_a_group_are_limited(
         ("PUT", "/core/subscriptions/1", 405, "DELETE, GET, HEAD, OPTIONS, PATCH"),
     ],
 )
-async def test_methods(
+async def test_each_path_of_subscriptions_allows_its_methods(
     client: aiohttp.ClientSession, method: str, path: str, status: int, allow: str
 ) -> None:
     async with client.request(method, path, json={}) as response:
@@ -67,7 +67,7 @@ async def test_methods(
         ("POST", "/subscriptions", 404),
     ],
 )
-async def test_what_is_not_there(
+async def test_a_missing_subscription_or_invalid_query_is_refused(
     client: aiohttp.ClientSession, method: str, path: str, status: int
 ) -> None:
     async with client.request(method, path, json={"kind": "PauseRequest"}) as response:

@@ -58,7 +58,7 @@ async def test_silent_connections_are_closed(group: LocalCluster, port: int) -> 
     assert counted["docstore_kafka_connections_refused_total"] == 1
 
 
-async def test_a_client_that_does_not_read_is_closed_and_costs_little(
+async def test_a_client_that_does_not_read_is_closed_and_bounded(
     wire: Wire, topic: str, group: LocalCluster, port: int
 ) -> None:
     process = group.nodes[0].process

@@ -24,7 +24,7 @@ METADATA, ADD_PARTITIONS_TO_TXN, CREATE_ACLS, WRITE_TXN_MARKERS = 3, 24, 30, 27
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_the_node_says_which_keys_it_serves(wire: Wire, version: int) -> None:
+async def test_the_node_announces_the_keys_that_it_serves(wire: Wire, version: int) -> None:
     fields = {"client_software_name": "wire", "client_software_version": "1"}
     found = await wire.ask(API_VERSIONS, version, **fields)
     assert found.error_code == ErrorCode.none
@@ -103,7 +103,7 @@ async def test_the_page_of_the_group_shows_the_listener(
         assert (await answer.json())["addresses"]["kafka"] == f"127.0.0.1:{port}"
 
 
-async def test_a_key_that_is_not_served_is_refused_by_its_code(wire: Wire) -> None:
+async def test_an_unsupported_key_is_refused_with_its_code(wire: Wire) -> None:
     found = await wire.ask(
         ADD_PARTITIONS_TO_TXN, 4, transactions=(), v3_and_below_transactional_id="",
         v3_and_below_producer_id=0, v3_and_below_producer_epoch=0, v3_and_below_topics=(),
@@ -114,7 +114,7 @@ async def test_a_key_that_is_not_served_is_refused_by_its_code(wire: Wire) -> No
 
 
 @pytest.mark.parametrize(("key", "version"), [(25, 0), (25, 4), (55, 1), (68, 1), (76, 1)])
-async def test_the_refusal_of_a_key_has_its_form(key: int, version: int) -> None:
+async def test_the_refusal_of_a_key_has_the_form_of_its_answer(key: int, version: int) -> None:
     frame = struct.pack(">hhih", key, version, 1, -1)
     pieces = await Dispatch(()).serve(frame, "", Login(None, ""), asyncio.Event())
     assert isinstance(pieces, list)
@@ -148,7 +148,7 @@ HEAD = b"\0\x03\0\x01\0\0\0\x01\xff\xff"
         "not UTF-8", "no such key", "2^32 elements",
     ],
 )  # fmt: skip
-async def test_bytes_that_are_no_request_close_the_connection(
+async def test_malformed_bytes_close_the_connection(
     wire: Wire, port: int, group: LocalCluster, sent: bytes
 ) -> None:
     wire.writer.write(sent)

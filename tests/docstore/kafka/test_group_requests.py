@@ -148,7 +148,7 @@ async def test_a_member_joins_syncs_heartbeats_and_leaves_in_each_form(
 
 
 @pytest.mark.parametrize("version", range(1, 9))
-async def test_offsets_are_those_of_http(
+async def test_offsets_are_equal_over_http(
     wire: Wire, http: aiohttp.ClientSession, topic: str, version: int
 ) -> None:
     places = f"{topic}/0", f"{topic}/1"
@@ -273,12 +273,12 @@ async def test_the_coordinator_is_found(wire: Wire, port: int, version: int) -> 
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a%2fb", "x" * 3_000])
-async def test_a_name_that_no_group_can_have_is_refused(wire: Wire, name: str) -> None:
+async def test_an_invalid_name_of_a_group_is_refused(wire: Wire, name: str) -> None:
     assert await Member(wire, name).join() == ErrorCode.invalid_group_id
     assert await commit(wire, name, "t/0", 1) == ErrorCode.invalid_group_id
 
 
-async def test_what_cannot_be_committed_is_named(wire: Wire, topic: str) -> None:
+async def test_an_invalid_commit_is_refused_by_code(wire: Wire, topic: str) -> None:
     for place, offset, metadata, code in (
         ("absent/0", 1, None, ErrorCode.unknown_topic_or_partition),
         (f"{topic}/2", 1, None, ErrorCode.unknown_topic_or_partition),

@@ -106,7 +106,7 @@ async def at_coordinator(nodes: Nodes, group: str) -> AsyncIterator[Wire]:
 
 
 @pytest.mark.thorough
-async def test_members_go_on_when_the_coordinator_is_killed() -> None:
+async def test_members_continue_when_the_coordinator_is_killed() -> None:
     with ExitStack() as claims:
         nodes = Nodes(claims, with_ports=3)
         with nodes.cluster as cluster:

@@ -125,7 +125,7 @@ def test_a_batch_goes_through_unchanged_and_all_readers_see_its_records(
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=6), st.booleans(), st.data())
-def test_a_batch_of_ours_is_read_by_clients(
+def test_a_batch_of_docstore_is_read_by_clients(
     records: list[Record], is_compressed: bool, data: st.DataObject
 ) -> None:
     header = BatchHeader(BASE, len(records), 7, 10, 20_000, "", 0, 0, 0, 0)
@@ -144,7 +144,7 @@ def test_a_batch_of_ours_is_read_by_clients(
     assert DefaultRecordBatch(served).next_offset == header.end
 
 
-def test_a_producer_without_an_id_has_none() -> None:
+def test_a_batch_without_a_producer_id_has_no_producer() -> None:
     assert checked(built([Record(None, b"1")])).producer is None
 
 
@@ -190,7 +190,7 @@ def test_the_greatest_time_is_that_of_the_records() -> None:
         ({"first_ms": (1 << 63) - 1}, ErrorCode.invalid_timestamp),
     ],
 )
-def test_a_head_that_is_wrong_is_refused(fields: dict[str, int], code: ErrorCode) -> None:
+def test_an_invalid_batch_head_is_refused(fields: dict[str, int], code: ErrorCode) -> None:
     raw = built([Record(None, b"1", (), SECOND_US), Record(None, b"2", (), 2 * SECOND_US)])
     assert checked(raw).records == 2
     assert refusal(changed(raw, **fields)) == code
@@ -225,20 +225,20 @@ EMPTY = NOTHING + NOTHING + varint(0)
         b"",
     ],
 )  # fmt: skip
-def test_a_record_that_is_wrong_is_refused(body: bytes) -> None:
+def test_an_invalid_record_of_a_batch_is_refused(body: bytes) -> None:
     assert checked(with_body(a_record(EMPTY))).records == 1
     for raw in (body, bytes(cramjam.zstd.compress(body))):
         attributes = 0 if raw is body else codecs.ZSTD
         assert refusal(with_body(raw, attributes=attributes)) == ErrorCode.invalid_record
 
 
-def test_as_many_headers_are_taken_as_others_may_post() -> None:
+def test_the_limit_of_headers_is_that_of_http() -> None:
     headers = [("n" * NAME_BYTES_MAX, b"1")] * HEADERS_MAX
     assert checked(built([Record(None, None, headers)])).records == 1
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_every_cut_is_refused(codec: int) -> None:
+def test_each_truncated_batch_is_refused(codec: int) -> None:
     raw = built([Record(b"k", b"value %d" % n, [("h", b"x")]) for n in range(4)], codec)
     for size in range(len(raw)):
         refusal(raw[:size])
@@ -248,7 +248,7 @@ def test_every_cut_is_refused(codec: int) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(RECORDS, min_size=1, max_size=3), st.data())
-def test_what_is_accepted_is_the_same_for_all_readers(
+def test_an_accepted_batch_is_the_same_for_all_readers(
     records: list[Record], data: st.DataObject
 ) -> None:
     """The damage has a valid checksum."""
@@ -283,7 +283,7 @@ def test_a_bomb_is_refused_and_memory_does_not_grow(codec: int) -> None:
     assert after - before < 20 << 10
 
 
-def test_a_record_of_a_million_headers_is_refused_before_they_are_read() -> None:
+def test_a_record_with_a_million_headers_is_refused_early() -> None:
     number = 1_000_000
     record = a_record(NOTHING + NOTHING + varint(number) + (varint(0) + NOTHING) * number)
     begin = time.process_time()
@@ -292,7 +292,7 @@ def test_a_record_of_a_million_headers_is_refused_before_they_are_read() -> None
     assert time.process_time() - begin < 1.0
 
 
-def test_a_batch_of_small_records_with_many_headers_is_refused_soon() -> None:
+def test_a_batch_of_small_records_with_many_headers_is_refused_early() -> None:
     number = RECORDS_MAX // 2
     record = NOTHING + NOTHING + varint(HEADERS_MAX) + (varint(0) + NOTHING) * HEADERS_MAX
     plain = b"".join(a_record(record, offset) for offset in range(number))
@@ -303,7 +303,7 @@ def test_a_batch_of_small_records_with_many_headers_is_refused_soon() -> None:
     assert time.process_time() - begin < 1.0
 
 
-def test_the_form_of_a_stored_batch_is_told_by_its_flags() -> None:
+def test_the_flags_of_a_stored_batch_give_its_form() -> None:
     header, raw = stored(built([Record(b"k", None)]), 1)
     with pytest.raises(ValueError, match="decompressed"):
         list(records_of(header._replace(flags=ZSTD), raw))

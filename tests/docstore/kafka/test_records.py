@@ -99,7 +99,7 @@ async def topic(wire: Wire, http: aiohttp.ClientSession) -> str:
 
 
 @pytest.mark.parametrize("version", range(3, 10))
-async def test_batches_come_back_as_they_were_sent(wire: Wire, topic: str, version: int) -> None:
+async def test_batches_are_returned_as_sent(wire: Wire, topic: str, version: int) -> None:
     first, second = batch(b"a", None), batch(b"b", ms=5)
     found = await wire.ask(PRODUCE, version, **sent(topic, first, second))
     assert outcomes(found) == [(ErrorCode.none, 0), (ErrorCode.none, 0)]
@@ -177,7 +177,7 @@ def damaged(raw: bytes) -> bytes:
     ],
     ids=["checksum", "cut off", "empty", "magic 1", "too large", "from the future"],
 )
-async def test_a_batch_that_cannot_be_is_refused_by_its_code(
+async def test_an_invalid_batch_is_refused_by_its_code(
     wire: Wire, topic: str, raw: bytes, code: ErrorCode
 ) -> None:
     found = await wire.ask(PRODUCE, 9, **sent(topic, raw, batch(b"b")))
@@ -192,7 +192,7 @@ async def test_a_record_of_one_mebibyte_fits(wire: Wire, topic: str) -> None:
     assert records(here.records) == [(0, value)]
 
 
-async def test_unknown_places_are_refused(wire: Wire, topic: str) -> None:
+async def test_unknown_partitions_and_offsets_are_refused(wire: Wire, topic: str) -> None:
     for name, partition in (("absent", 0), (topic, 2), (topic, -1)):
         asked = sent(name, batch(b"a"))
         asked["topic_data"][0].partition_data[0].index = partition
@@ -209,7 +209,7 @@ async def test_unknown_places_are_refused(wire: Wire, topic: str) -> None:
     assert code == ErrorCode.invalid_required_acks
 
 
-async def test_the_path_of_a_partition_is_no_name_of_a_topic(wire: Wire, topic: str) -> None:
+async def test_the_path_of_a_partition_is_not_a_topic_name(wire: Wire, topic: str) -> None:
     name = f"{topic}/partitions/0"
     found = await wire.ask(METADATA, 1, topics=[Fields(name=name)])
     assert found.topics[0].error_code == ErrorCode.invalid_topic_exception
@@ -298,7 +298,9 @@ async def offsets(wire: Wire, version: int, topic: str, *times: int) -> list[tup
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_offsets_are_found_by_place_and_by_time(wire: Wire, topic: str, version: int) -> None:
+async def test_offsets_are_found_at_both_ends_and_by_time(
+    wire: Wire, topic: str, version: int
+) -> None:
     assert await offsets(wire, version, topic, EARLIEST, LATEST, 0) == [
         (0, -1, 0), (0, -1, 0), (0, -1, -1),
     ]  # fmt: skip

@@ -34,7 +34,7 @@ from tests.fork_server import SERVER
         ),
     ],
 )
-def test_the_listener_is_advertised_as_the_others(
+def test_the_listener_is_advertised_like_the_other_ports(
     settings: dict[str, object], addresses: tuple[str, str] | None
 ) -> None:
     found = parse({"data": "d"} | settings).kafka
@@ -55,7 +55,7 @@ def test_wrong_addresses_are_refused(settings: dict[str, object], named: str) ->
         parse({"data": "d"} | settings)
 
 
-def test_several_nodes_have_ports_of_their_own() -> None:
+def test_each_of_several_nodes_has_its_own_kafka_port() -> None:
     nodes = settings_of_each({"node_id": "x", "data": "d", "kafka_listen": "127.0.0.1:9092"}, 3)
     assert [each["kafka_listen"] for each in nodes] == [
         "127.0.0.1:9092", "127.0.0.1:9095", "127.0.0.1:9098",
@@ -74,7 +74,7 @@ async def test_without_the_library_the_start_says_what_to_install(
     await node.stop()
 
 
-def test_a_port_that_is_taken_ends_the_start(tmp_path: Path) -> None:
+def test_a_used_port_ends_the_start(tmp_path: Path) -> None:
     [node] = LocalCluster(1, tmp_path).nodes
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -75,7 +75,7 @@ async def test_a_topic_is_created_as_over_http(
     ],
     ids=lambda each: getattr(each, "name", None),
 )
-async def test_a_topic_that_cannot_be_is_refused_by_its_code(
+async def test_a_topic_with_invalid_settings_is_refused_by_its_code(
     wire: Wire, asked: Fields, code: ErrorCode
 ) -> None:
     found = await create(wire, 4, asked, wanted("fine"), validate_only=True)
@@ -143,7 +143,9 @@ async def test_a_topic_is_compacted(wire: Wire, http: aiohttp.ClientSession) -> 
     assert (await configs(wire, 4, "compacted"))["cleanup.policy"] == ("delete", True)
 
 
-async def test_compression_is_that_of_the_topic(wire: Wire, http: aiohttp.ClientSession) -> None:
+async def test_compression_is_a_setting_of_the_topic(
+    wire: Wire, http: aiohttp.ClientSession
+) -> None:
     name = (await created(http)).rpartition("/")[2]
     for value, shown, stored in (
         ("zstd", "zstd", "zstd"),
@@ -205,7 +207,7 @@ async def test_settings_are_shown_and_changed(
     ],
     ids=["read only", "no number", "append", "too many"],
 )
-async def test_a_change_that_cannot_be_is_refused(
+async def test_an_invalid_change_of_settings_is_refused(
     wire: Wire, http: aiohttp.ClientSession, change: Fields, code: ErrorCode
 ) -> None:
     name = (await created(http)).rpartition("/")[2]

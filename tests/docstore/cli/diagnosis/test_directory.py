@@ -38,14 +38,16 @@ from tests.docstore.cli.diagnosis.places import is_a_place
         ({"open_files": ("docstore.db",)}, RISK, "may read docstore.db"),
     ],
 )  # fmt: skip
-def test_it_is_told(members: dict[str, Any], grade: Grade, words: str) -> None:
+def test_each_fault_of_a_directory_is_found(
+    members: dict[str, Any], grade: Grade, words: str
+) -> None:
     [found] = examine(replace(Found(), **members))
     assert found.grade is grade
     assert words in found.what
     assert is_a_place(found.see)
 
 
-def test_of_what_is_in_order_nothing_is_said() -> None:
+def test_a_healthy_directory_has_no_findings() -> None:
     assert examine(Found(formats={"documents": (3, 3)}, start_bytes=160 << 20)) == []
 
 
@@ -64,7 +66,7 @@ def findings(data: Path) -> list[str]:
     return found
 
 
-def test_real_directories(group: LocalCluster, tmp_path: Path) -> None:
+def test_real_directories_have_their_findings(group: LocalCluster, tmp_path: Path) -> None:
     [node] = group.nodes
     assert examine(look(tmp_path))[0].what.startswith("this is no data directory")
     assert findings(node.data) == ["a running node uses this directory, so it cannot be examined"]

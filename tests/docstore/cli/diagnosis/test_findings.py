@@ -136,12 +136,14 @@ FOUND = [
 ]  # fmt: skip
 
 
-def test_of_a_group_in_order_nothing_is_said() -> None:
+def test_a_healthy_group_has_no_findings() -> None:
     assert examine(Pages().seen()) == []
 
 
 @pytest.mark.parametrize(("change", "grade", "where", "words"), FOUND)
-def test_it_is_found(change: Change, grade: Grade, where: str, words: str) -> None:
+def test_each_fault_of_a_group_is_found(
+    change: Change, grade: Grade, where: str, words: str
+) -> None:
     pages = Pages()
     change(pages)
     [found] = examine(pages.seen())
@@ -160,7 +162,7 @@ def test_it_is_found(change: Change, grade: Grade, where: str, words: str) -> No
         (member("n2", status="LEFT"), "it has been stopped for 11 minutes"),
     ],
 )
-def test_a_node_that_is_not_there_is_told_of(change: Change, words: str) -> None:
+def test_an_unavailable_node_is_found(change: Change, words: str) -> None:
     pages = Pages()
     change(pages)
     found = examine(pages.seen())
@@ -168,7 +170,7 @@ def test_a_node_that_is_not_there_is_told_of(change: Change, words: str) -> None
     assert words in found[0].what
 
 
-def test_a_dead_node_is_told_of_once_and_what_it_costs() -> None:
+def test_a_dead_node_is_found_once_with_its_consequences() -> None:
     pages = Pages()
     pages.kill("n3")
     found = examine(pages.seen())
@@ -178,7 +180,7 @@ def test_a_dead_node_is_told_of_once_and_what_it_costs() -> None:
     assert "6 slots have fewer copies" in found[2].what
 
 
-def test_without_a_majority_nothing_is_written() -> None:
+def test_a_missing_majority_is_found() -> None:
     pages = Pages()
     pages.kill("n3")
     silent(pages)
@@ -187,26 +189,26 @@ def test_without_a_majority_nothing_is_written() -> None:
     assert any("6 slots have no majority of their copies" in each for each in wrong)
 
 
-def test_whoever_may_not_look_is_told_of_nothing_that_he_did_not_see() -> None:
+def test_pages_that_may_not_be_read_have_no_findings() -> None:
     pages = Pages()
     pages.nodes = {name: NodeReport() for name in pages.nodes}
     assert examine(pages.seen()) == []
 
 
-def test_a_clock_that_cannot_be_known_is_not_accused() -> None:
+def test_a_clock_of_unknown_error_has_no_finding() -> None:
     pages = Pages()
     clocks(1.0, unsure_s=0.8)(pages)
     assert examine(pages.seen()) == []
 
 
-def test_what_is_wrong_comes_first() -> None:
+def test_faults_come_before_risks() -> None:
     pages = Pages()
     saying("n1", openSecrets=["token_file"])(pages)
     partition(leader="")(pages)
     assert [each.grade for each in examine(pages.seen())] == [WRONG, RISK]
 
 
-def test_lost_datagrams_are_told_of() -> None:
+def test_lost_datagrams_are_found() -> None:
     pages = Pages()
     pages.set_metric("n2", "docstore_gossip_probes_total", 200)
     assert examine(pages.seen()) == []
@@ -216,6 +218,6 @@ def test_lost_datagrams_are_told_of() -> None:
     assert found.what == "50% of its probes were answered over TCP only"
 
 
-def test_metrics_are_read_back() -> None:
+def test_metrics_are_parsed() -> None:
     text = '# TYPE a counter\na 1\nb{peer="n 1"} 2.5\nnonsense\nc NaN x\n'
     assert metrics_of(text) == {"a": 1.0, 'b{peer="n 1"}': 2.5}

@@ -86,7 +86,7 @@ async def test_a_key_used_for_another_subscription_is_409(
     assert receiver.challenged == 1
 
 
-async def test_users_have_keys_of_their_own(asker: Asker, receiver: Receiver) -> None:
+async def test_users_have_separate_keys(asker: Asker, receiver: Receiver) -> None:
     links = set()
     for name in ("tenant", "tenant-reader"):
         status, page = await subscribe(asker, name, receiver, key="k1", secret=SECRET)

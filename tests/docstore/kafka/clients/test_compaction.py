@@ -113,7 +113,7 @@ def _cleanup(client: admin.AdminClient, its: admin.ConfigResource) -> str:
 
 
 @pytest.mark.thorough
-def test_batches_are_compacted_and_their_producers_go_on(
+def test_batches_are_compacted_and_their_producers_continue(
     nodes: tuple[LocalCluster, str, Clocks],
 ) -> None:
     group, bootstrap, clocks = nodes

@@ -23,7 +23,7 @@ MIB = 1 << 20
 REFUSED_S = 5.0
 
 
-def test_a_record_that_is_too_large_is_refused(
+def test_an_oversize_record_is_refused_by_each_client(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic, tool = created(group), TOOLS[client](bootstrap)
@@ -32,7 +32,7 @@ def test_a_record_that_is_too_large_is_refused(
     assert read(group, topic) == []
 
 
-def test_reading_of_deleted_records_begins_with_the_first_that_is_there(
+def test_a_read_of_deleted_records_starts_at_the_first_present_one(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic, tool = created(group), TOOLS[client](bootstrap)
@@ -75,7 +75,7 @@ def test_transactions_are_refused_at_once(bootstrap: str, begin: Callable[[str],
 
 
 @pytest.mark.thorough
-def test_each_record_is_there_once_and_in_order_when_a_leader_is_killed(
+def test_each_record_is_stored_once_in_order_when_a_leader_is_killed(
     group: LocalCluster, bootstrap: str, client: str, tmp_path: Path
 ) -> None:
     topic, rounds_file = created(group), tmp_path / "rounds"

@@ -205,7 +205,7 @@ async def running(*works: Any) -> AsyncIterator[None]:
 
 
 @pytest.mark.slow
-async def test_the_lag_shown_is_the_truth_while_a_leader_is_lost(
+async def test_the_shown_lag_is_true_while_a_leader_is_down(
     group: LocalCluster, bootstrap: str
 ) -> None:
     topic = created(group, partitions=PARTITIONS)

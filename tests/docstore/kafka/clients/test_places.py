@@ -22,7 +22,7 @@ def topic(group: LocalCluster) -> str:
     return name
 
 
-def test_confluent_kafka_goes_on_where_it_has_committed(topic: str, bootstrap: str) -> None:
+def test_confluent_kafka_resumes_at_its_committed_offset(topic: str, bootstrap: str) -> None:
     settings = {
         "bootstrap.servers": bootstrap, "group.id": f"of-{topic}", "enable.auto.commit": False,
         "auto.offset.reset": "earliest", "fetch.wait.max.ms": WAIT_MS,
@@ -44,7 +44,7 @@ def test_confluent_kafka_goes_on_where_it_has_committed(topic: str, bootstrap: s
     second.close()
 
 
-async def test_aiokafka_goes_on_where_it_has_committed(topic: str, bootstrap: str) -> None:
+async def test_aiokafka_resumes_at_its_committed_offset(topic: str, bootstrap: str) -> None:
     settings: dict[str, Any] = {
         "bootstrap_servers": bootstrap, "group_id": f"of-{topic}", "enable_auto_commit": False,
         "auto_offset_reset": "earliest", "fetch_max_wait_ms": WAIT_MS,
@@ -65,7 +65,7 @@ async def test_aiokafka_goes_on_where_it_has_committed(topic: str, bootstrap: st
         assert (await second.getone()).offset == HALF
 
 
-def test_kafka_python_goes_on_where_it_has_committed(topic: str, bootstrap: str) -> None:
+def test_kafka_python_resumes_at_its_committed_offset(topic: str, bootstrap: str) -> None:
     settings: dict[str, Any] = {
         "bootstrap_servers": bootstrap.split(","), "group_id": f"of-{topic}",
         "enable_auto_commit": False, "auto_offset_reset": "earliest",

@@ -27,7 +27,7 @@ def contents(messages: list[Message]) -> list[Message]:
 
 
 @pytest.mark.parametrize("is_idempotent", [False, True], ids=["plain", "idempotent"])
-def test_all_show_what_a_client_has_produced(
+def test_records_of_each_client_are_read_by_all(
     group: LocalCluster, bootstrap: str, client: str, is_idempotent: bool
 ) -> None:
     topic, tool = created(group), TOOLS[client](bootstrap)
@@ -42,7 +42,7 @@ def test_all_show_what_a_client_has_produced(
         assert TOOLS[name](bootstrap).consume(topic) == found, name
 
 
-def test_a_client_shows_what_http_has_appended(
+def test_records_of_http_are_read_by_each_client(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic = created(group)
@@ -58,9 +58,7 @@ def test_a_client_shows_what_http_has_appended(
     assert TOOLS[client](bootstrap).consume(topic) == found
 
 
-def test_a_topic_of_http_and_of_clients_is_one(
-    group: LocalCluster, bootstrap: str, client: str
-) -> None:
+def test_http_and_clients_share_a_topic(group: LocalCluster, bootstrap: str, client: str) -> None:
     topic, tool = created(group), TOOLS[client](bootstrap)
     for nth in range(3):
         posted(group, topic, [{"key": "h", "value": nth}])
@@ -72,7 +70,7 @@ def test_a_topic_of_http_and_of_clients_is_one(
     ]
 
 
-def test_all_show_what_a_client_has_compressed(
+def test_compressed_records_of_each_client_are_read_by_all(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic, tool, sent = created(group), TOOLS[client](bootstrap), list[Message]()
@@ -95,7 +93,7 @@ def test_a_record_may_have_a_mebibyte(group: LocalCluster, bootstrap: str, clien
     assert contents(read(group, topic)) == sent
 
 
-def test_reading_begins_at_any_offset(group: LocalCluster, bootstrap: str, client: str) -> None:
+def test_a_read_starts_at_any_offset(group: LocalCluster, bootstrap: str, client: str) -> None:
     topic, tool = created(group), TOOLS[client](bootstrap)
     sent = [Message(None, b"%d" % nth) for nth in range(100)]
     TOOLS["confluent"](bootstrap).produce(topic, sent, "none", is_idempotent=True)
@@ -124,7 +122,7 @@ def test_a_client_lists_the_partitions(group: LocalCluster, bootstrap: str, clie
     assert TOOLS[client](bootstrap).partitions(created(group, partitions=7)) == 7
 
 
-def test_a_client_shows_what_the_leader_has_compressed(
+def test_records_compressed_by_the_leader_are_read_by_each_client(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic = created(group, compression="zstd")
@@ -136,7 +134,7 @@ def test_a_client_shows_what_the_leader_has_compressed(
     assert found == read(group, topic, since=57)
 
 
-def test_a_client_meets_the_gaps_of_a_compacted_topic(
+def test_each_client_reads_a_compacted_topic_with_gaps(
     group: LocalCluster, bootstrap: str, client: str
 ) -> None:
     topic, tool = created(group, cleanup="compact"), TOOLS[client](bootstrap)

@@ -136,7 +136,7 @@ Append = Callable[[Secure, str, str, str], None]
 
 
 @pytest.mark.parametrize("append", [kcat, confluent, aiokafka, kafka_python])
-def test_a_user_appends_where_it_may(secure: Secure, append: Append) -> None:
+def test_a_user_appends_only_with_its_grant(secure: Secure, append: Append) -> None:
     append(secure, "writer", "writer", "clicks")
     with pytest.raises(Exception, match=r"(?i)topic.?authori[sz]ation.?failed"):
         append(secure, "writer", "writer", "secrets")

@@ -171,7 +171,9 @@ def nothing(part: BackupFile) -> None:
     """Ignore a part."""
 
 
-def test_a_chain_under_writers_is_the_group_at_its_cut(group: LocalCluster, tmp_path: Path) -> None:
+def test_a_chain_taken_under_writes_is_the_group_at_its_cut(
+    group: LocalCluster, tmp_path: Path
+) -> None:
     backups = tmp_path / "backups"
 
     async def work() -> tuple[Writers, list[tuple[float, float]]]:
@@ -222,7 +224,7 @@ async def goes_on(urls: list[str], newest: dict[str, int], chain: list[Manifest]
         assert len([each async for each in store.links("/still")]) == 6_000
 
 
-def test_nothing_is_newer_than_a_time(group: LocalCluster, tmp_path: Path) -> None:
+def test_a_backup_as_of_a_time_has_no_newer_row(group: LocalCluster, tmp_path: Path) -> None:
     backups = tmp_path / "backups"
 
     async def work() -> tuple[Writers, float]:
@@ -247,7 +249,7 @@ def test_nothing_is_newer_than_a_time(group: LocalCluster, tmp_path: Path) -> No
     assert any((link, version) not in versions for _, _, link, version in writers.acknowledged)
 
 
-def test_a_node_may_die_meanwhile(group: LocalCluster, tmp_path: Path) -> None:
+def test_a_backup_continues_when_a_node_is_killed(group: LocalCluster, tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     killed: list[int] = []
 
@@ -269,7 +271,7 @@ def test_a_node_may_die_meanwhile(group: LocalCluster, tmp_path: Path) -> None:
     assert kept_in(backups) == asyncio.run(decided([group.nodes[0].url], taken))
 
 
-def test_a_backup_that_is_killed_goes_on_at_its_cut(group: LocalCluster, tmp_path: Path) -> None:
+def test_a_killed_backup_continues_at_its_cut(group: LocalCluster, tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     slowly = ["backup", "create", str(backups), "--url", ",".join(group.urls)]
     command = [sys.executable, "-m", "docstore", *slowly, "--rows-per-second", "3000"]
@@ -294,7 +296,7 @@ def test_a_backup_that_is_killed_goes_on_at_its_cut(group: LocalCluster, tmp_pat
     assert kept_in(backups) == asyncio.run(decided(group.urls, taken))
 
 
-def test_history_is_let_go_of_behind_what_backups_need(group: LocalCluster, tmp_path: Path) -> None:
+def test_history_is_compacted_except_what_backups_hold(group: LocalCluster, tmp_path: Path) -> None:
     held, loose, late = (tmp_path / name for name in ("held", "loose", "late"))
 
     async def backed_up(directory: Path, hold_s: float = 0.0) -> Manifest:
@@ -345,7 +347,7 @@ async def compacted(group: LocalCluster) -> None:
                     await asyncio.sleep(0.1)
 
 
-def test_one_founder_is_enough_and_others_join(group: LocalCluster, tmp_path: Path) -> None:
+def test_one_founder_is_restored_and_others_join(group: LocalCluster, tmp_path: Path) -> None:
     backups = tmp_path / "backups"
 
     async def work() -> Manifest:
@@ -368,7 +370,7 @@ async def members(urls: list[str]) -> list[Any]:
     return list(configuration["members"]) if configuration["stage"] == "stable" else []
 
 
-def test_founders_hold_their_share(group: LocalCluster, tmp_path: Path) -> None:
+def test_founders_store_only_their_slots(group: LocalCluster, tmp_path: Path) -> None:
     """The new group of five founders with three replicas each differs from the old one."""
     backups = tmp_path / "backups"
 

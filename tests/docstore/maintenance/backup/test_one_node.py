@@ -56,7 +56,7 @@ async def fill(urls: list[str], text: str) -> None:
         await store.put("/weak/w", {"text": text})
 
 
-def test_what_was_there_is_there_again(group: LocalCluster, tmp_path: Path) -> None:
+def test_a_restored_group_has_the_same_documents(group: LocalCluster, tmp_path: Path) -> None:
     backups, url = tmp_path / "backups", group.urls[0]
 
     asyncio.run(fill(group.urls, "first"))
@@ -112,7 +112,7 @@ async def produced(urls: list[str]) -> bool:
         return bool(answer["base"] == 0)
 
 
-def test_commands_say_what_is_wrong_in_one_line(group: LocalCluster, tmp_path: Path) -> None:
+def test_failing_commands_print_a_one_line_error(group: LocalCluster, tmp_path: Path) -> None:
     backups, url = tmp_path / "backups", group.urls[0]
     assert run("backup", "create", str(backups), "--url", url)[0] == 0
 
@@ -156,7 +156,7 @@ def test_the_groups_history_is_held_for_the_next_backup_only(
     asyncio.run(work())
 
 
-async def test_the_last_held_history_stays_if_that_of_a_new_backup_cannot_be_held() -> None:
+async def test_a_hold_is_kept_if_the_next_one_cannot_be_made() -> None:
     """Once, the hold was released all the same, and the next backup found no history."""
     asked: list[tuple[str, str]] = []
 
@@ -175,7 +175,7 @@ async def test_the_last_held_history_stays_if_that_of_a_new_backup_cannot_be_hel
     assert asked == [("PUT", "2")]
 
 
-def test_a_full_disk_ends_a_backup_that_goes_on_later(
+def test_a_backup_ended_by_a_full_disk_continues_later(
     group: LocalCluster, small_disk: Path, tmp_path: Path
 ) -> None:
     backups, url = small_disk / "backups", group.urls[0]

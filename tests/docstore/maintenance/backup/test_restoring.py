@@ -45,7 +45,7 @@ async def started(data: Path) -> tuple[Recovered, dict[int, list[Row]]]:
     return recovered, rows  # type: ignore[return-value]
 
 
-async def test_logs_come_back_row_by_row(chain: Chain, tmp_path: Path) -> None:
+async def test_logs_are_restored_row_by_row(chain: Chain, tmp_path: Path) -> None:
     author = Author()
     first = [author.row(1, link, epoch=epoch) for epoch in (1, 3) for link in ("/a/b", "/a/c")]
     first += [author.row(6, "/a/d", epoch=2)]
@@ -72,7 +72,7 @@ async def test_logs_come_back_row_by_row(chain: Chain, tmp_path: Path) -> None:
     assert set(recovered.slots) == set(range(SLOTS))
 
 
-async def test_what_was_let_go_of_stays_so(chain: Chain, tmp_path: Path) -> None:
+async def test_compacted_history_stays_compacted(chain: Chain, tmp_path: Path) -> None:
     """The slot's floor is kept, so numbers of compacted rows are not reused."""
     author = Author(ends={1: 3})
     rows = [author.row(1, "/a/b"), author.row(1, "/a/c")]
@@ -89,7 +89,9 @@ async def test_what_was_let_go_of_stays_so(chain: Chain, tmp_path: Path) -> None
     assert (empty.end, empty.record.kept, empty.record.floor, empty.record.decided) == (9, 9, 8, 9)
 
 
-async def test_founders_write_the_same_on_disks_of_their_own(chain: Chain, tmp_path: Path) -> None:
+async def test_founders_restore_the_same_rows_on_separate_disks(
+    chain: Chain, tmp_path: Path
+) -> None:
     topic = Topic(name="orders", incarnation="first", resolution=Provision.PROVISIONED)
     author = Author()
     chain.add([author.row(4, topic.link, state=topic.pack())])
@@ -103,7 +105,7 @@ async def test_founders_write_the_same_on_disks_of_their_own(chain: Chain, tmp_p
     assert one.store_id != two.store_id
 
 
-async def test_topics_and_offsets_begin_anew(chain: Chain, tmp_path: Path) -> None:
+async def test_topics_and_offsets_are_reset(chain: Chain, tmp_path: Path) -> None:
     topic = Topic(name="orders", incarnation="first", resolution=Provision.PROVISIONED)
     claimed = {"offset": 9, "token": 4, "generation": 2, "member": "m", "recordEpoch": 3}
     author = Author()
@@ -136,7 +138,7 @@ async def test_topics_and_offsets_begin_anew(chain: Chain, tmp_path: Path) -> No
     assert recovered.slots[4].record.decided == recovered.slots[4].end == 6
 
 
-async def test_the_last_backups_branches_are_there(chain: Chain, tmp_path: Path) -> None:
+async def test_branches_of_the_last_backup_are_restored(chain: Chain, tmp_path: Path) -> None:
     author = Author()
     old, won, lost = (author.row(5, "/weak/a")._replace(n=n) for n in (70, 71, 90))
     chain.add([], branches=[Branch(old, 1)])
@@ -170,7 +172,7 @@ async def test_documents_are_found_by_name(chain: Chain, tmp_path: Path) -> None
         await store.close()
 
 
-def test_a_directory_that_is_in_use_is_left_alone(chain: Chain, tmp_path: Path) -> None:
+def test_a_directory_in_use_is_not_changed(chain: Chain, tmp_path: Path) -> None:
     chain.add([Author().row(1, "/a/b")])
     data = tmp_path / "data"
     data.mkdir()
@@ -184,7 +186,7 @@ def test_a_directory_that_is_in_use_is_left_alone(chain: Chain, tmp_path: Path) 
     assert sorted(each.name for each in data.iterdir()) == there
 
 
-def test_a_restore_that_did_not_come_to_its_end_is_found(chain: Chain, tmp_path: Path) -> None:
+def test_an_unfinished_restore_is_found(chain: Chain, tmp_path: Path) -> None:
     chain.add([Author().row(1, "/a/b")])
     restore(chain.directory, tmp_path / "data")
     database_in(tmp_path / "data").rename(unfinished_in(tmp_path / "data"))
@@ -192,7 +194,7 @@ def test_a_restore_that_did_not_come_to_its_end_is_found(chain: Chain, tmp_path:
     assert "restore it again" in found.what
 
 
-def test_a_damaged_backup_leaves_nothing(chain: Chain, tmp_path: Path) -> None:
+def test_a_damaged_backup_leaves_no_file(chain: Chain, tmp_path: Path) -> None:
     author = Author()
     chain.add([author.row(1, "/a/b")])
     chain.add([author.row(6, "/a/c")])
@@ -206,7 +208,7 @@ def test_a_damaged_backup_leaves_nothing(chain: Chain, tmp_path: Path) -> None:
     restore(chain.directory, tmp_path / "data")
 
 
-def test_a_full_disk_leaves_nothing(chain: Chain, small_disk: Path) -> None:
+def test_a_full_disk_leaves_no_file(chain: Chain, small_disk: Path) -> None:
     author = Author()
     chain.add([author.row(1, f"/a/{n}", state=b"x" * 900_000) for n in range(6)])
     with pytest.raises(DiskFull):
@@ -214,7 +216,7 @@ def test_a_full_disk_leaves_nothing(chain: Chain, small_disk: Path) -> None:
     assert list((small_disk / "data").iterdir()) == []
 
 
-def test_rows_of_a_later_version_are_left_to_it(chain: Chain, tmp_path: Path) -> None:
+def test_rows_of_a_later_version_are_refused(chain: Chain, tmp_path: Path) -> None:
     chain.stored_protocol = PROTOCOL + 1
     chain.add([Author().row(1, "/a/b")])
     with pytest.raises(BadBackup, match=f"this version reads up to {PROTOCOL}"):
@@ -225,9 +227,7 @@ def test_rows_of_a_later_version_are_left_to_it(chain: Chain, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("said", [(), ("restored.json.new",), ("restored.json",)])
-def test_a_restore_that_was_killed_begins_anew(
-    chain: Chain, tmp_path: Path, said: tuple[str, ...]
-) -> None:
+def test_a_killed_restore_starts_again(chain: Chain, tmp_path: Path, said: tuple[str, ...]) -> None:
     chain.add([Author().row(1, "/a/b")])
     data = tmp_path / "data"
     data.mkdir()
@@ -244,7 +244,7 @@ def test_a_restore_that_was_killed_begins_anew(
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b'{"format":2}', b'{"format":1,"backup":"x"}', b"[]"]
 )
-def test_a_note_that_is_not_understood_ends_the_start(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_note_of_a_restore_prevents_the_start(tmp_path: Path, content: bytes) -> None:
     assert restored_in(tmp_path) is None
     (tmp_path / "restored.json").write_bytes(content)
     with pytest.raises(BadConfig, match="its documents are gone"):

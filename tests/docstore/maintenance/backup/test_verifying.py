@@ -46,7 +46,7 @@ def changed(file: Path, change: Callable[[bytes], bytes]) -> None:
     file.write_bytes(change(file.read_bytes()))
 
 
-def test_a_chain_is_whole(chain: Chain) -> None:
+def test_a_whole_chain_is_valid(chain: Chain) -> None:
     read: list[tuple[int, str]] = []
     found = verify(
         chain.directory, lambda manifest, part: read.append((manifest.number, part.name))
@@ -57,7 +57,7 @@ def test_a_chain_is_whole(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_bit_may_be_flipped(chain: Chain, name: str) -> None:
+def test_a_flipped_bit_is_found(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 1) / name
     whole = file.read_bytes()
     for at in range(0, len(whole), max(1, len(whole) // 40)):
@@ -68,7 +68,7 @@ def test_no_bit_may_be_flipped(chain: Chain, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_file_may_be_cut_off(chain: Chain, name: str) -> None:
+def test_a_truncated_file_is_found(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 2) / name
     whole = file.read_bytes()
     for length in (0, 3, len(whole) // 2, len(whole) - 1):
@@ -77,29 +77,29 @@ def test_no_file_may_be_cut_off(chain: Chain, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_file_may_be_missing(chain: Chain, name: str) -> None:
+def test_a_missing_file_is_found(chain: Chain, name: str) -> None:
     file = place_of(chain.directory, 2) / name
     file.unlink()
     assert f"{file} is missing" in fault_of(chain.directory)
 
 
-def test_a_block_that_is_there_twice_is_noticed(chain: Chain) -> None:
+def test_a_repeated_block_is_found(chain: Chain) -> None:
     file = place_of(chain.directory, 1) / FILES[1]
     changed(file, lambda whole: whole + whole)
     assert "row 1 comes after row 6" in fault_of(chain.directory)
 
 
-def test_no_backup_may_be_missing_between_two(chain: Chain) -> None:
+def test_a_missing_backup_within_a_chain_is_found(chain: Chain) -> None:
     place_of(chain.directory, 2).rename(chain.directory / "elsewhere")
     assert "backup 3 is where number 2 should be" in fault_of(chain.directory)
 
 
-def test_later_backups_may_be_left_out(chain: Chain) -> None:
+def test_a_chain_without_its_last_backups_is_valid(chain: Chain) -> None:
     place_of(chain.directory, 3).rename(chain.directory / "elsewhere")
     assert [each.number for each in verify(chain.directory)] == [1, 2]
 
 
-def test_a_backup_of_another_chain_is_noticed(chain: Chain, tmp_path: Path) -> None:
+def test_a_backup_of_another_chain_is_found(chain: Chain, tmp_path: Path) -> None:
     other, author = Chain(tmp_path / "other"), Author()
     other.add([author.row(1, "/b/1")])
     other.add([author.row(1, "/b/2")])
@@ -108,7 +108,7 @@ def test_a_backup_of_another_chain_is_noticed(chain: Chain, tmp_path: Path) -> N
     assert "backup 2 ends before the manifest before it ends" in fault_of(chain.directory)
 
 
-def test_a_manifest_may_not_be_edited(chain: Chain) -> None:
+def test_an_edited_manifest_is_found(chain: Chain) -> None:
     file = place_of(chain.directory, 2) / "manifest.json"
     page = json.loads(file.read_bytes())
     page["previous"] = "0" * 32
@@ -123,27 +123,27 @@ def test_a_format_of_a_later_version_is_named(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("left", [[], ["unfinished"]])
-def test_what_is_not_whole_is_none(tmp_path: Path, left: list[str]) -> None:
+def test_a_directory_without_a_finished_backup_is_an_error(tmp_path: Path, left: list[str]) -> None:
     for name in left:
         (tmp_path / f"000001.{name}").mkdir()
     assert "contains no finished backup" in fault_of(tmp_path)
     assert "contains no finished backup" in fault_of(tmp_path / "nowhere")
 
 
-def test_a_backup_may_not_lie_under_anothers_number(chain: Chain) -> None:
+def test_a_backup_under_another_number_is_found(chain: Chain) -> None:
     place_of(chain.directory, 3).rename(chain.directory / "4")
     with pytest.raises(BadBackup, match="already contains backup 3"):
         manifests_in(chain.directory)
 
 
-def test_a_file_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+def test_an_unfinished_part_leaves_no_file(tmp_path: Path) -> None:
     with PartWriter(tmp_path / "slots") as writer:
         writer.add(b"half")
         assert list(tmp_path.iterdir())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_do_not_write_to_one_directory(tmp_path: Path) -> None:
+def test_a_directory_is_locked_by_one_backup(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(BadBackup, match="by another backup"), locked(tmp_path):
         pass
     with locked(tmp_path):
@@ -194,7 +194,7 @@ def test_a_slot_is_covered_without_a_hole() -> None:
     assert covered(0, 9, (9, 5, [2, 6])) == (9, 5)
 
 
-def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
+def test_a_tombstone_compacted_between_two_pages_is_found() -> None:
     with pytest.raises(BadBackup, match="history was compacted while it was read"):
         covered_of(0, 9, (7, 5, 3, [2]), (7, 5, 2, [6, 8, 9]))
     with pytest.raises(BadBackup, match="2 rows instead of 3 up to 7"):
@@ -215,7 +215,7 @@ def test_a_tombstone_that_goes_between_two_pages_is_missed() -> None:
         (0, 9, [(3, 5, [2, 4]), (7, 6, [8, 9])], "history was compacted while it was read"),
     ],
 )
-def test_a_hole_is_noticed(
+def test_a_hole_in_a_slot_is_found(
     after: int, until: int, chunks: list[tuple[int, int, list[int]]], why: str
 ) -> None:
     with pytest.raises(BadBackup, match=f"slot 0: {why}"):

@@ -8,7 +8,7 @@ from docstore.maintenance.upkeep import background
 from docstore.maintenance.upkeep.background import Background
 
 
-async def test_an_error_that_nobody_expected_does_not_end_it(
+async def test_an_unexpected_error_does_not_end_background_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(background, "AGAIN_S", 0.0)

@@ -31,7 +31,7 @@ async def gone(cluster: LocalCluster, link: str) -> None:
 
 
 @pytest.mark.parametrize("options", [None, LEVEL_1])
-async def test_a_document_is_deleted_when_its_time_is_over(
+async def test_a_document_is_deleted_when_it_expires(
     cluster: LocalCluster, options: list[str] | None
 ) -> None:
     codes = "/codes-of-owners" if options is None else "/codes-of-all"
@@ -54,7 +54,7 @@ async def test_a_document_is_deleted_when_its_time_is_over(
         assert (await store.put(f"{codes}/soon", {"n": 6})).version == 2
 
 
-async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -> None:
+async def test_a_factory_sets_the_default_expiry_of_its_documents(cluster: LocalCluster) -> None:
     async with Client(cluster.urls) as store:
         await store.declare("/visits", default_expiration_seconds=2)
         made = await store.post("/visits", {"by": "me"})
@@ -71,7 +71,7 @@ async def test_a_factory_gives_its_documents_their_time(cluster: LocalCluster) -
                              {"path": "/odd", "defaultExpirationSeconds": -1})  # fmt: skip
 
 
-async def test_what_is_asked_again_under_its_key_is_the_same_request_at_another_time(
+async def test_a_repeated_request_with_a_key_keeps_its_first_expiry(
     cluster: LocalCluster,
 ) -> None:
     async with Client(cluster.urls) as store:
@@ -100,7 +100,7 @@ async def test_an_expiry_survives_the_owner(cluster: LocalCluster) -> None:
         await asyncio.to_thread(until, is_gone)
 
 
-async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: LocalCluster) -> None:
+async def test_documents_of_a_factory_that_requires_fences_expire(cluster: LocalCluster) -> None:
     """Once, such documents stayed: their deletion had no Fence, and was refused."""
     async with Client(cluster.urls) as store:
         await store.declare("/fenced-codes")
@@ -117,7 +117,7 @@ async def test_a_factory_that_demands_fences_keeps_nothing_for_ever(cluster: Loc
             await store.put("/fenced-codes/fenced", {}, fence="locks/l:6")
 
 
-async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCluster) -> None:
+async def test_documents_of_a_deleted_factory_expire(cluster: LocalCluster) -> None:
     """Once, their deletion was retried for ever; more of them than one pass blocked all others."""
     async with Client(cluster.urls) as store:
         for level, path in ((LEVEL_1, "/gone-1"), (None, "/gone-3")):
@@ -138,7 +138,7 @@ async def test_what_is_over_goes_though_its_factory_was_deleted(cluster: LocalCl
 
 
 @pytest.mark.parametrize(("behavior", "left"), [("delete", []), ("release", [{"n": 1}])])
-async def test_what_was_attached_goes_though_its_factory_was_deleted(
+async def test_attached_documents_of_a_deleted_factory_end_with_their_lease(
     cluster: LocalCluster, behavior: str, left: object
 ) -> None:
     """Once, the document kept its link to the ended lease, which was never deleted."""

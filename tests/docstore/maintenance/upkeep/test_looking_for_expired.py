@@ -49,7 +49,7 @@ def _row(n: int, over_us: int) -> Row:
     return Row(0, n, 1, "n1", f"/t/{n}", 0, "PUT", 1, False, b"", b"", b"", state)
 
 
-async def test_what_cannot_be_deleted_keeps_nothing_else_waiting(
+async def test_documents_that_cannot_be_deleted_do_not_block_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Once, more of them than one pass takes blocked all others."""

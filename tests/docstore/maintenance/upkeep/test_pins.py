@@ -15,7 +15,7 @@ def declared(path: str, **members: Any) -> Row:
     return Row(0, 1, 1, "n1", link, 0, "POST", 1, False, b"", b"", b"", state)
 
 
-def test_who_counts_is_what_declarations_say() -> None:
+def test_declarations_limit_versions_and_unknown_ones_keep_all() -> None:
     weak = ["PERSISTENCE", "REPLICATION"]
     rows = [
         declared("/a", retention={"versions": 3}),
