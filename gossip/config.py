@@ -1,6 +1,6 @@
 """Every number of the protocol in one frozen place, with its unit and its reason.
 
-Three presets: `lan` is comparable with what the field calls its local defaults, `wan` is for
+Three presets: `lan` is like the defaults of other implementations for local networks, `wan` is for
 links with a round trip above 100 ms, `loopback` is for tests and demonstrations on one machine.
 `Config.parse` is pure: its caller reads files and the environment.
 

@@ -1,8 +1,8 @@
 """Agendas: timers that fire, and effects that are delivered, by the owner of each document.
 
-The machine is a client of documents, as streams and sessions are. Durable is the agenda alone, in
-the newest row of each document (`model/agenda.py`); the owner of a slot finds the agendas of its
-documents when its term begins, and hears of new ones as their rows are decided.
+The machine is a client of documents, as streams and sessions are. Only the agenda is durable, in
+the newest row of each document (`model/agenda.py`). The owner of a slot finds the agendas of its
+documents when its term begins, and learns new ones when their rows are decided.
 
 | step | file |
 |---|---|

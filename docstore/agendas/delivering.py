@@ -1,9 +1,9 @@
-"""Effects: the next one of each document is delivered, until its receiver has it.
+"""Delivery of effects: of each document the next one, repeated until its receiver has it.
 
 EF3  one delivery of a document is under way at a time, and the next effect follows the last
-EF4  it is repeated, under the same identity, until its outcome is known
+EF4  a delivery is repeated, under the same identity, until its outcome is known
 EF5  an effect leaves the agenda only after its delivery
-EF6  an update that its receiver refuses for good is reported, and the next effect follows
+EF6  an effect that its receiver refuses for good is reported, and the next effect follows
 """
 
 import heapq

@@ -1,7 +1,7 @@
 """Lines of a bulk request that arrived together: submits the valid ones, fails the others.
 
-Consecutive operations are submitted together. Such a run ends at an invalid line, whose result must
-stand in its place, and at a large line, for which the others must not wait.
+Consecutive operations are submitted together. Such a run ends at an invalid line, because results
+are in the order of the lines, and at a large line, for which the others must not wait.
 """
 
 from collections import Counter

@@ -31,7 +31,7 @@ class ConfigPages:
         self._reader = TopicReader(backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (
             Api(DESCRIBE_CONFIGS, 1, 4, self.describe),
             Api(ALTER_CONFIGS, 0, 2, self.alter),

@@ -45,7 +45,7 @@ log = structlog.get_logger("docstore.kafka")
 
 @dataclass(slots=True)
 class _Answer:
-    """The place of an answer among those of its connection. pieces: None while not there."""
+    """The place of an answer among those of its connection. pieces: None until it is made."""
 
     request_bytes: int
     pieces: Pieces | None = None
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         return self._wire is not None and self._wire.get_extra_info("ssl_object") is not None
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Cancel the request that is served; but records are served, as acks=0 needs no answer."""
+        """Cancel the request in progress, unless it appends records: acks=0 needs no answer."""
         self._wire = None
         self._answers.clear()
         self._is_choked = False
@@ -130,12 +130,12 @@ class Connection(asyncio.Protocol):
         self._is_choked = True
 
     def resume_writing(self) -> None:
-        """Serve on."""
+        """Serve the next requests: the client has read enough."""
         self._is_choked = False
         self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        """Take the whole requests among the bytes."""
+        """Add bytes of the client, and queue the requests that are complete."""
         if self._wire is None or self._wire.is_closing() or self._login is None:
             return
         if not self._buffer:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """Read on only while few requests wait."""
+        """Pause reading while many requests wait."""
         if self._wire is None or self._wire.is_closing():
             return
         is_full = self._waiting_bytes >= WAITING_BYTES_MAX or len(self._frames) >= UNANSWERED_MAX
@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
             self._room.set_result(None)
 
     def _flush(self, _: "asyncio.Future[object] | None" = None) -> None:
-        """Write the answers that are there, up to the first that is not."""
+        """Write the answers that are made, up to the first that is not."""
         while self._answers and self._wire is not None:
             answer = self._answers[0]
             if answer.unfinished is not None and answer.unfinished.outcome.done():
@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
         self._close_if_over()
 
     def _finish(self, answer: _Answer, unfinished: Unfinished) -> None:
-        """Make an answer of its outcome; close if the node stops before there is one."""
+        """Make an answer from its outcome; close if the node stops before there is one."""
         try:
             answer.pieces = unfinished.write(unfinished.outcome.result())
         except asyncio.CancelledError:
@@ -286,7 +286,7 @@ class Connection(asyncio.Protocol):
         self._refuse("")
 
     def _refuse(self, why: str) -> None:
-        """Close because of the client's bytes; unfinished answers are not written."""
+        """Close the connection without its unfinished answers. why: the client's fault, or ""."""
         self._why, self._waiting_bytes = why, 0
         self._frames.clear()
         self._answers.clear()

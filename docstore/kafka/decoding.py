@@ -44,7 +44,7 @@ class Cursor:
         return int.from_bytes(self.take(size), "big", signed=signed)
 
     def varint(self) -> int:
-        """Return an unsigned whole number of variable length."""
+        """Return an unsigned whole number in the encoding of variable length."""
         value = 0
         for nth in range(VARINT_BYTES_MAX):
             [byte] = self.take(1)

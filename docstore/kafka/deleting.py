@@ -26,7 +26,7 @@ class DeletePages:
         self._brokers = brokers
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (Api(DELETE_RECORDS, 0, 2, self.delete),)
 
     async def delete(self, call: Call) -> Fields:

@@ -35,7 +35,7 @@ HEAD_BYTES = 10
 
 
 class Later(NamedTuple):
-    """An answer that is made of an outcome, once that is there."""
+    """An answer that is made from an outcome, once that is known."""
 
     outcome: "asyncio.Future[Any]"
     answer: Callable[[Any], Fields]

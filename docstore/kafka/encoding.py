@@ -1,4 +1,4 @@
-"""Write answers for Kafka clients. Records stay the bytes that they are until all is joined."""
+"""Write answers for Kafka clients, as pieces: records are not copied until all are joined."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ def answer_writer(key: int, version: int) -> Writer:
 
 
 def varint(value: int) -> bytes:
-    """Return an unsigned whole number of variable length."""
+    """Return an unsigned whole number in the encoding of variable length."""
     written = bytearray()
     while value >= 0x80:
         written.append(value & 0x7F | 0x80)

@@ -39,7 +39,7 @@ AGAIN_S = 0.05
 
 @dataclass(slots=True)
 class _Part:
-    """One partition of a request, and what was found of it."""
+    """One partition of a request, and the batches found in it."""
 
     topic: str
     index: int
@@ -51,7 +51,7 @@ class _Part:
     records: Sequence[bytes | memoryview] = ()
     size: int = 0
     is_here: bool = True
-    """Whether this node leads it."""
+    """Whether this node leads the partition."""
 
     @property
     def link(self) -> str:
@@ -59,14 +59,14 @@ class _Part:
 
 
 class FetchPages:
-    """Answers consumers."""
+    """Answers the requests of consumers for records."""
 
     def __init__(self, backend: Backend, brokers: Brokers) -> None:
         self._backend = backend
         self._brokers = brokers
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (Api(FETCH, 4, 12, self.fetch),)
 
     async def fetch(self, call: Call) -> Fields:
@@ -99,7 +99,7 @@ class FetchPages:
             await _first(self._news(streams, parts, left_s), call.more.wait())
 
     async def _read(self, streams: StreamBackend, parts: Sequence[_Part], bytes_max: int) -> None:
-        """Read what is there of the partitions without records, some at a time."""
+        """Read the partitions of which no records were found yet, some at a time."""
         left = bytes_max - sum(part.size for part in parts)
         wanted = [part for part in parts if not part.code and not part.records]
         for begin in range(0, len(wanted), AT_ONCE):

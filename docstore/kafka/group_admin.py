@@ -31,7 +31,7 @@ DELETE_TRIES = 3
 
 
 class GroupAdmin:
-    """Answers operators."""
+    """Answers the requests of operators about groups."""
 
     def __init__(self, backend: Backend, brokers: Brokers) -> None:
         self._backend = backend
@@ -39,7 +39,7 @@ class GroupAdmin:
         self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (
             Api(DESCRIBE, 0, 5, self.describe),
             Api(LIST, 0, 4, self.list),

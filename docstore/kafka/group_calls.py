@@ -87,7 +87,7 @@ class GroupCalls:
     ) -> Told:
         """Ask the coordinator of a group.
 
-        A group that is joined, or gets offsets, is made first if there is none, as Kafka does.
+        A missing group is created when a member joins it or commits offsets, as Kafka does.
         """
         told = await self._tell(name, verb, said, timeout_s)
         if told.code == NO_GROUP and verb in MAKING:

@@ -35,7 +35,7 @@ class GroupMembers:
         self._reader = TopicReader(backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (
             Api(FIND_COORDINATOR, 0, 4, self.find),
             Api(JOIN, 0, 9, self.join),

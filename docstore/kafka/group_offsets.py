@@ -61,7 +61,7 @@ class GroupOffsets:
         self._offsets = OffsetsBackend(backend, lambda: backend.inside().stream_backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return Api(COMMIT, 2, 9, self.commit), Api(FETCH, 1, 8, self.fetch)
 
     # Commits

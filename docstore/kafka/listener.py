@@ -1,7 +1,7 @@
-"""The port for Kafka clients: its connections, within the limits of the node, and its end.
+"""The port for Kafka clients: accepts connections, limits them, and closes them at the node's end.
 
-Connections are counted and limited as those of HTTP. Silent ones are closed, and those whose client
-does not read its answers. All are checked together, and only while there are any.
+Connections are counted and limited as those of HTTP. A connection is closed if its client is silent
+for too long, or does not read its answers. One timer checks all of them, while there are any.
 """
 
 import asyncio

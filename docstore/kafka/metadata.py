@@ -1,7 +1,8 @@
 """Metadata and DescribeCluster: the brokers, the topics, and the leader of each partition.
 
-A topic without a document is not created because a client asks for it. Epochs of leaders are not
-told: without them, clients do not compare logs with those of leaders, which docstore does itself.
+A topic without a document is not created because a client asks for it. Answers have no epochs of
+leaders: without them, clients do not compare logs with those of leaders, which docstore does
+itself.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ class MetadataPages:
         self._reader = TopicReader(backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return Api(METADATA, 0, 9, self.metadata), Api(DESCRIBE_CLUSTER, 0, 0, self.cluster)
 
     async def metadata(self, call: Call) -> Fields:

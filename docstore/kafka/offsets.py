@@ -39,7 +39,7 @@ class OffsetFinder:
         self._brokers = brokers
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (Api(LIST_OFFSETS, 1, 6, self.list_offsets),)
 
     async def list_offsets(self, call: Call) -> Fields:

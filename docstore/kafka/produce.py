@@ -59,7 +59,7 @@ class _Part:
 
 
 class ProducePages:
-    """Answers producers."""
+    """Answers the requests of producers."""
 
     def __init__(self, backend: Backend, brokers: Brokers) -> None:
         self._backend = backend
@@ -67,7 +67,7 @@ class ProducePages:
         self._large = LargeBodies()
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (
             Api(PRODUCE, 3, 9, self.produce),
             Api(INIT_PRODUCER_ID, 0, 4, self.init_producer_id),

@@ -1,4 +1,4 @@
-"""RecordBatches of Kafka, version 2: the check of a client's, and the form of ours for clients."""
+"""RecordBatches of Kafka, version 2: check those of clients, and make those that clients read."""
 
 import struct
 from collections.abc import Sequence
@@ -60,7 +60,8 @@ class NeedsKeys(BatchRefused):
 class ClientBatch(NamedTuple):
     """Facts of a client's batch that its leader needs.
 
-    producer: (id, epoch, sequence of its first record), None for none. last_ms: the greatest time.
+    producer: (id, epoch, sequence of the first record), None for none. last_ms: greatest time of a
+    record.
     """
 
     raw: bytes

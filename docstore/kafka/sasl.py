@@ -3,7 +3,7 @@
     connected --SaslHandshake PLAIN--> chosen --SaslAuthenticate--> authenticated
 
 On a node without an access file every client may do everything, and SASL is refused. The token is
-checked again for each request, as HTTP does, so that a removed one holds no longer.
+checked again for each request, as HTTP does, so that a removed token is refused at once.
 """
 
 import asyncio

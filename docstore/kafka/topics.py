@@ -37,7 +37,7 @@ class TopicPages:
         self._reader = TopicReader(backend)
 
     def apis(self) -> Sequence[Api]:
-        """Return the keys that these handlers serve."""
+        """Return the API keys that these handlers serve, with their versions."""
         return (
             Api(CREATE_TOPICS, 2, 7, self.create),
             Api(DELETE_TOPICS, 1, 6, self.delete),

@@ -123,8 +123,8 @@ def place(
     """Return the table of all slots for these members; the same on every node.
 
     members: any order, ids distinct, at least one.
-    replication_factor: replicas per slot; None means every member (the seed's default).
-    cap_factor: None takes the bound away.
+    replication_factor: replicas per slot; None means every member (as in Xenon).
+    cap_factor: None for no bound.
     """
     assert members
     points = {member.id: member_points(member.id, points_per_node) for member in members}

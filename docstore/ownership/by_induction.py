@@ -1,6 +1,6 @@
 """Policy by induction: a process leads the roles of a partition while it can prove its assignment.
 
-Seed: "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
+Based on "Non-Exclusive Leader Induction in Highly Available Systems" (NELI, Koutanov). Its names: a
 ledger assigns each of M *partitions* to one of the processes P. Role number j belongs to partition
 j mod M. A process keeps a vector V of times, one for each partition, and leads the roles of
 partition i for as long as V[i] is at most T old. Roles are stored nowhere, so a role begins and

@@ -1,14 +1,14 @@
 """Policy by lag: the in-sync replica that lags least behind the last leader leads.
 
-Seed: Fluvio, "Replica Election": live replica set (LRS), log end offset, high watermark. The fence
-is the epoch in the partition's document: each election adds one, by a conditional update, and a
-replica promises it durably before it reports its log (`ballot.py`). Here are the rules only: which
-copy is elected, what is committed, which copies are in the LRS, and which state of a partition may
-follow which.
+Based on Fluvio's replica election: live replica set (LRS), log end offset, high watermark. The
+fence is the epoch in the partition's document: each election adds one, by a conditional update, and
+a replica promises it durably before it reports its log (`ballot.py`). Here are the rules only:
+which copy is elected, what is committed, which copies are in the LRS, and which state of a
+partition may follow which.
 
-The seed names nodes; we name *copies* (node, copy id), since a node that lost its data is no
-witness any more. In the seed a leader may count alone, and copies outside the LRS are never
-elected; we have `minInSync`, and an ELR of such copies, as in KIP-966.
+Fluvio names nodes; we name *copies* (node, copy id), since a node that lost its data proves nothing
+any more. In Fluvio a leader may count alone, and copies outside the LRS are never elected; we have
+`minInSync`, and a set of eligible copies outside the LRS (ELR), as in KIP-966.
 
 Why it is safe. A record is committed once all copies of the LRS that the leader knows, and of
 each one that it has asked for and that may be recorded meanwhile, have it on their disks, and

@@ -1,18 +1,17 @@
 """Policy by store: the first candidate in a linearizable document's queue leads while it lives.
 
-Seed: the Leader and Followers pattern (Joshi, 2020), "Leader election using an external
+Based on the Leader and Followers pattern (Joshi, 2020), "Leader election using an external
 linearizable store": a compare-and-set to win, a lease that expires when its holder is silent, and a
-notice to the waiting. The fence is the *token*: the version of the document's row that granted the
-turn. Versions go on over a tombstone, so tokens grow over delete and create, which a counter in the
-state would not.
+notice to the candidates that wait. The fence is the *token*: the version of the document's row that
+granted the turn. Versions go on over a tombstone, so tokens grow over delete and create, which a
+counter in the state would not.
 
-In the seed every candidate tries a compare-and-set when the key vanishes: a herd, in which the
+In the pattern every candidate tries a compare-and-set when the key vanishes: a herd, in which the
 nearest wins. Here the document is a queue, changed by these rules at its owner, one update at a
-time: fifty candidates at once are fifty rows, in an order that all see, and one of them holds in
-each.
+time: fifty candidates at once are fifty rows, in an order that all see, each with one holder.
 
-A lease that ended takes its candidate out (`gone`). Whether it has ended, and whether the grace
-after it is over, is known to the machine of leases alone; these rules only say what follows.
+A lease that ended takes its candidate out (`gone`). Only the machine of leases knows whether a
+lease has ended, and whether the grace after it is over; these rules say what follows.
 
 A request may arrive late: long after its sender gave up waiting for an answer and retried.
 Requests of a candidate may be numbered. Then a number below its greatest seen number changes

@@ -1,7 +1,7 @@
 """Policy by vote: the member that a majority voted for in this generation leads.
 
-Seed: Leader and Followers (002). The fence is the generation: a member that has seen a later one
-rejects an earlier leader. For at most one leader at any instant see `elector.py`.
+Based on the Leader and Followers pattern. The fence is the generation: a member that has seen a
+later one rejects an earlier leader. For at most one leader at any instant see `elector.py`.
 
 A voter hears a leader, or asks the others after a random timeout whether they would vote for it.
 This pre-vote binds no voter. So a member that was cut off does not disturb a healthy leader. With a

@@ -1,9 +1,9 @@
 """The vote for a user's own few processes: one of 3 to 7 leads, and never two at one instant.
 
-Seed: Leader and Followers (002, election within the cluster), without its log. The fence is
-`generation`: it grows with each election, has one leader at most, and is the token of the leader's
-writes to other systems. `Voter` (by_vote.py) counts the votes, which is enough where each message
-is fenced by its generation. Here exclusivity rests on time, so there is more:
+Based on the Leader and Followers pattern (election within the cluster), without its log. The fence
+is `generation`: it grows with each election, has one leader at most, and is the token of the
+leader's writes to other systems. `Voter` (by_vote.py) counts the votes, which is enough where each
+message is fenced by its generation. Here exclusivity rests on time, so there is more:
 
 (a) `leads(now)`: a majority has answered a heartbeat that was *sent* less than
     patience (1 - rho) / (1 + rho) ago, by a clock whose rate is wrong by rho at the most.
@@ -20,7 +20,8 @@ believe any more. Neither delays nor the readings of clocks matter; their rates 
 process reads its clock when it acts.
 
 A *transfer* is exempt from (b), safely: a leader drops its proof before it asks the successor to
-stand, and never leads that generation again. Left out: a log, changing members, reads by lease.
+begin an election, and never leads that generation again. Left out: a log, changing members, reads
+by lease.
 
 Sources: as in by_vote.py; leases on rates of clocks alone: Gray and Cheriton (1989).
 """

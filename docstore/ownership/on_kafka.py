@@ -1,10 +1,10 @@
 """Roles by induction on Kafka: when a member of a consumer group may count as holder.
 
-The seed's ledger is Kafka itself: a topic of M partitions, and a consumer group to which it
-assigns them. Three of its properties are inconvenient, and each has a rule here.
+The ledger of NELI (`by_induction.py`) is Kafka itself: a topic of M partitions, and a consumer
+group to which it assigns them. Three of its properties are inconvenient, and each has a rule here.
 
 * *A received record proves nothing*: a fetch carries no generation, so a consumer that was dropped
-  is fed on. A commit does carry it, and is refused from a non-member: **a commit that was
+  still gets records. A commit does carry it, and is refused from a non-member: **a commit that was
   accepted proves that no later generation existed when it had been sent.** (A heartbeat does too,
   but is answered from memory; a commit is answered when it is replicated, so a coordinator that
   was deposed cannot answer it.)

@@ -3,7 +3,7 @@
 The holder stamps each request with its own clock just before it gives the bytes to the socket. When
 the answer to *that* request says OK, the stamp is a proof (rule H1), and `holds(now)` says whether
 the newest proof is at most T old. The time of receipt never counts (an answer may have waited in a
-buffer while this process stood still), nor does anything that was pushed, nor a wall clock.
+buffer while this process was stalled), nor does anything that was pushed, nor a wall clock.
 
 Why it is safe. Let a holder's last OK be for a request sent at s. The owner answers an arrival only
 after a majority has confirmed its term: so the next term opens after s.

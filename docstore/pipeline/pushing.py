@@ -1,12 +1,13 @@
 """Let nodes check the filters of Spark, which Spark checks again.
 
-Spark 4.3 keeps the reader of the latest scan of a relation for all its scans: for one that was
-planned before and runs later, for both sides of a self-join, and for a scan without filters, for
-which it does not ask. So `pipeline.read` puts a filter over the relation that is always true, by
-which Spark asks before each scan; and a reader keeps the rows of all scans that were ever asked
-for, which a file in the driver's folder for temporary files remembers. A task reads this file
-again: a scan is planned before it runs, so its condition is in the file, whichever reader it has
-got. A task on another machine than the driver's, which cannot see the file, reads without filters.
+Spark 4.3 uses the reader of a relation's latest scan for all scans of the relation: also for one
+that was planned earlier and runs later, for both sides of a self-join, and for a scan without
+filters, before which it does not call `pushFilters`. So `pipeline.read` puts a filter over the
+relation that is always true: then Spark calls `pushFilters` before each scan. And a reader reads
+the rows that any planned scan of the relation needs. The conditions of these scans are in a file,
+in the driver's folder for temporary files. A task reads this file when it runs: its scan was
+planned before, so its condition is there, whichever reader the task has. A task on another machine
+than the driver's cannot see the file, and reads without filters.
 """
 
 import fcntl

@@ -7,8 +7,8 @@ G2 A partition is confirmed to a member if its list has it, the decided document
    tenure, no update of unknown fate takes it away, and it is to stay (`CoordinatedGroup.share_of`).
 G3 Exclusive: the tenure passes only when no member has it, its member gave it up, left, or its
    session is over (`reconciling.PASSES`).
-G4 Not exclusive: it passes at once, and the old member is confirmed until the new one has heard
-   that it is (`Heard.leads`).
+G4 Not exclusive: the tenure passes at once, and the old member is confirmed until the new one knows
+   that it is confirmed itself (`Heard.leads`).
 G5 A member that does not give up a revoked partition within revokeMs is fenced: its pulses renew
    nothing, and it is removed when its session is over. Until then it keeps its other partitions,
    for which it has just had a proof.

@@ -6,9 +6,9 @@ S2 full again: a lease that is first seen under a term has its whole time from t
 S3 renewal: in memory, the moment it arrives (longer is always safe), and answered after a read that
    was asked later has confirmed the term (`confirming.py`).
 S4 expiry: an overdue lease is *ending*: until the outcome of the update is known, the owner neither
-   renews it nor answers that it is alive. The update names the term: an old owner's would otherwise
-   succeed at its successor, which has the document unchanged. The endings in flight and the endings
-   per second are bounded, so that clients are served as well.
+   renews it nor answers that it is alive. The update names the term: otherwise the next owner would
+   apply an update of a deposed one, since the document is unchanged. The endings in flight and the
+   endings per second are bounded, so that clients are served as well.
 S5 what has ended is swept: `attachment_cleanup.py`.
 S6 a holder that has stopped ends its lease at once. A client that ends the lease of another holder
    stops its renewals, and it ends when its time is over.

@@ -4,8 +4,8 @@ A commit is one transaction. The writer keeps the partitions (names, numbers, ta
 changes them only after the transaction is committed. So after a commit without room the next one
 begins in the old state, and reads nothing.
 
-A write against the rules is a bug of this program, as for the ledger: an assertion fails, and the
-transaction is rolled back.
+A write against the rules is a bug of this program: an assertion fails, and the transaction is
+rolled back.
 """
 
 import sqlite3

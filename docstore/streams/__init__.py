@@ -1,8 +1,8 @@
 """Record streams on replica sets: one leader a partition, elected by the smallest lag.
 
-The road of a record, and the file of each step:
+The path of a record, and the file of each step:
 
-| step | file | can end the road with |
+| step | file | can end the request with |
 |---|---|---|
 | enters | `http/produce.py`, `records.py` | 400, 413, 415 |
 | routed | `directory.py`, `producing.py` | 404; 503 no-leader; 504 forwarded without an answer |

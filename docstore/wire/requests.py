@@ -1,8 +1,8 @@
 """Requests between the services of two nodes, and their answers.
 
 Each request is a class; its type argument is the type of its answer. Requests and answers travel in
-`Ask` and `Told` (`runtime/links/rpc.py`) as plain values, by position. A new member must come last
-and have a default, so that nodes of two versions understand each other.
+`RpcRequest` and `RpcReply` (`runtime/links/rpc.py`) as plain values, by position. A new member must
+come last and have a default, so that nodes of two versions understand each other.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
 """Finding the other members at the start, and again after all have forgotten each other.
 
-A seed is an address where a member may be found, nothing more. Each seed has its own clock.
-When it rings and we know no live member there, we send our table and take theirs. An attempt
-in vain is repeated with doubling, jittered waits; an answer sets the clock to the slow pace.
-So joining never blocks anything, and it never quite ends: a seed whose member is held dead, or
-was forgotten in a long partition, is looked at again.
+A seed is an address where a member may be found, nothing more. Each seed has its own timer. When it
+fires and we know no live member there, we send our table and take theirs. A failed attempt is
+repeated with doubling, jittered waits; after an answer the timer is slow. So joining never blocks
+anything, and it never quite ends: a seed whose member is held dead, or was forgotten in a long
+partition, is looked at again.
 
 Source: our own; the push and pull of whole tables at a join is common practice around SWIM.
 Left out: seeds by names that resolve to many addresses.

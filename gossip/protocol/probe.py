@@ -1,9 +1,9 @@
 """Probes: when they are sent, what counts as an answer, and what follows from silence.
 
-One probe at a time, one per interval. A ping goes out; if no ack comes in time, k others are
-asked to ping in our stead and a ping is tried over TCP, side by side. An ack by any road saves
-the target. At the end of the interval silence makes it a suspect. A refused TCP connection
-makes it one at once: its own host says that no process listens.
+One probe at a time, one per interval. A ping goes out; if no ack comes in time, k others are asked
+to ping in our stead and a ping is tried over TCP, side by side. Any ack saves the target. At the
+end of the interval silence makes it a suspect. A refused TCP connection makes it one at once: its
+own host says that no process listens.
 
     now          + timeout                 + interval
      |  Ping        |  PingReq to k, TCP       |  judge, next
@@ -11,7 +11,7 @@ makes it one at once: its own host says that no process listens.
                     |   nack due at 0.8 of the relays' time
 
 Source: SWIM (Das, Gupta and Motivala, 2002), sections 3.1 and 4.3; Lifeguard (2017), section
-IV-A, for nacks and stretched intervals, IV-C for telling a suspect to its face.
+IV-A, for nacks and stretched intervals, IV-C for sending the suspicion to the suspect itself.
 Left out: timeouts adapted to the measured round trip.
 """
 

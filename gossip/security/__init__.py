@@ -7,7 +7,7 @@
 | `key_file.py`      | the keyring in a file, for restarts                            |
 | `seal.py`          | bytes that only the group can read or make                     |
 | `replay.py`        | detection of repeated packets                                  |
-| `authenticator.py` | sessions that are heard, and the reasons against others        |
+| `authenticator.py` | which sessions this member believes, and why                   |
 | `ingress.py`       | packets become messages of members                             |
 | `rotation.py`      | another key for the whole group, under traffic                 |
 """

@@ -6,7 +6,7 @@ the process that sealed it:
 
 | session | because                                                  | may                  |
 |---------|----------------------------------------------------------|----------------------|
-| proven  | it answered our ping with its random number              | everything           |
+| proven  | it answered the random number of a ping of ours          | everything           |
 | vouched | its uid is live in our table                             | everything           |
 | unknown | -                                                        | ping, and get an ack |
 

@@ -2,7 +2,7 @@
 
 In: heartbeats, links made and lost, membership's hints. Out: this node's heartbeats, and the end of
 its terms when it hears no quorum any more (rule O6). No decision counts any of this as a vote: a
-node that is wrong here tries in vain, or serves later than it could.
+node that is wrong here makes a futile attempt, or serves later than it could.
 """
 
 from collections.abc import Callable

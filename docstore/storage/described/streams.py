@@ -9,7 +9,8 @@ some 80 bytes of a batch and not its records.
 commit writes the rows of its partitions. The range is a second witness: without it, a batch with a
 damaged key would not be found, and the log would end early without an error.
 
-`partitions` holds the records, each with a checksum; `file` the state of the whole file.
+`partitions` holds the state of each partition (`PartitionRecord`), with a checksum; `file` that of
+the whole file.
 """
 
 from sqlalchemy import (
