@@ -1,7 +1,7 @@
-"""The whole group loses power, and one node after the other comes back with nobody beside it.
+"""The whole group loses power, and one node after the other comes back alone.
 
 It cannot learn what a majority has decided, not even of the factories. At levels 1 and 2 documents
-are written and read all the same.
+are written and read nevertheless.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ class AloneAtLevel2(Run):
     async def _write(self, host: Host) -> None:
         """Put a document, and find it, once the node has begun."""
         link, deadline = f"/notes/{host.name}", self.loop.time() + PATIENCE_S
-        told: tuple[int, Any] = (0, None)
-        while told[0] not in (200, 201) and self.loop.time() < deadline:
-            told = await self._told(host, "PUT", link, {"by": host.name})
+        answer: tuple[int, Any] = (0, None)
+        while answer[0] not in (200, 201) and self.loop.time() < deadline:
+            answer = await self._told(host, "PUT", link, {"by": host.name})
             await asyncio.sleep(0.1)
-        if told[0] not in (200, 201):
-            self.outcome.problems.append(f"{host.name} alone answers {told}")
+        if answer[0] not in (200, 201):
+            self.outcome.problems.append(f"{host.name} alone answers {answer}")
             return
         self.written += 1
         status, page = await self._told(host, "GET", link)

@@ -9,7 +9,7 @@ async def ask(
     at: tuple[str, int], verb: str, path: str, body: Any = None,
     headers: dict[str, str] | None = None,
 ) -> tuple[int, dict[str, str], Any]:  # fmt: skip
-    """Return status, headers and body; raises what a broken connection raises."""
+    """Return status, headers and body. Raises what a broken connection raises."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -24,10 +24,10 @@ async def ask(
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *rest = head.decode().strip().split("\r\n")
-        told = {k.lower(): v for k, _, v in (line.partition(": ") for line in rest)}
-        content = await reader.readexactly(int(told.get("content-length", 0)))
+        fields = {k.lower(): v for k, _, v in (line.partition(": ") for line in rest)}
+        content = await reader.readexactly(int(fields.get("content-length", 0)))
     finally:
         wire.close()
-    is_json = told.get("content-type", "").startswith("application/json") or b"\n" not in content
+    is_json = fields.get("content-type", "").startswith("application/json") or b"\n" not in content
     page = json.loads(content) if content and is_json else content.decode() or None
-    return int(first.split()[1]), told, page
+    return int(first.split()[1]), fields, page

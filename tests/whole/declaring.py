@@ -19,7 +19,7 @@ class Declaring(Run):
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
         self.least = 0
-        """What documents must have at least, as acknowledged; 0 for nothing."""
+        """Least value that the acknowledged schema allows; 0 for none."""
         self.declared = self.refused = self.written = 0
 
     @property
@@ -66,7 +66,7 @@ class Declaring(Run):
             link = f"/notes/{rng.randrange(8)}"
             status, page = await self._told(rng.choice(self.hosts), "PUT", link, {"n": n})
             if n < least and least > 0 and status in (200, 201):
-                self.outcome.problems.append(f"{n} was taken at {start}, where {least} is least")
+                self.outcome.problems.append(f"{n} was accepted at {start}, where {least} is least")
             if n == ENOUGH and status == 422:
                 self.outcome.problems.append(f"{n} was refused at {start}: {page!r}")
             self.refused += status == 422

@@ -1,4 +1,4 @@
-"""What goes wrong with whole nodes, drawn from the seed; then everything heals."""
+"""Faults of whole nodes, drawn from the seed; then everything heals."""
 
 import asyncio
 from contextvars import copy_context
@@ -89,7 +89,7 @@ class Nemesis:
             host.life.clock_ahead_us = host.ahead_us
 
     def heal(self) -> None:
-        """Mend everything, start everybody."""
+        """End all faults, start all hosts."""
         self._run.network.mend(set(self._run.network.cuts))
         for host in self._run.hosts:
             if host.life is not None and host.life.paused:

@@ -1,10 +1,10 @@
-"""Each directed link of a group is held for a while, one after the other; all else goes on.
+"""Each directed link of a group is held for a while, one after the other; all else continues.
 
     python -m tests.whole.holding [--seed S] [--size N] [--held-s SECONDS]
 
-What one node says to one other does not arrive, whatever it is, gossip too; every other link works.
-Clients of all nodes write and read documents, records and leases meanwhile. Nothing waits for more
-than LATE_S, and what begins once a link has been held for SURE_S is carried out.
+No message of one node to one other arrives, not even gossip; every other link works. Clients of all
+nodes write and read documents, records and leases meanwhile. No request takes more than LATE_S, and
+those that begin once a link has been held for SURE_S succeed.
 """
 
 import argparse
@@ -28,16 +28,16 @@ RECORDS = "/core/streams/flights/partitions/{}/records"
 PARTITIONS = 3
 TTL_MS = 6_000
 SETTLED_S = 3.5
-"""By then what hung has been dialled anew."""
+"""By then hanging connections have been dialled anew."""
 
 
 class Holding(Run):
-    """A group of which each node's frames to each other node are held in turn."""
+    """A group in which the frames of each node to each other node are held in turn."""
 
     size_of_group = 3
     held_s = 2.6
     pause_s = 1.5
-    """Between two requests of a client, at the most."""
+    """Longest pause between two requests of a client."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
@@ -51,7 +51,7 @@ class Holding(Run):
         self.held = ""
         self.held_since = 0.0
         self.made: set[tuple[int, int]] = set()
-        """(partition, number in a record) that were acknowledged."""
+        """(partition, number in a record) of acknowledged records."""
 
     async def main(self) -> None:
         for host in self.hosts:
@@ -99,7 +99,7 @@ class Holding(Run):
             if answer[0] == 200:
                 return
             await asyncio.sleep(0.1)
-        raise AssertionError(f"partition {number} is not there: {answer}")
+        raise AssertionError(f"partition {number} is missing: {answer}")
 
     async def _go_on(self, host: Host, rng: Random, kind: Callable[..., Any]) -> None:
         number = 0
@@ -108,7 +108,7 @@ class Holding(Run):
             await kind(host, rng, number)
             await asyncio.sleep(rng.random() * self.pause_s)
 
-    # What clients do
+    # Clients
 
     async def _document(self, host: Host, rng: Random, number: int) -> None:
         if rng.random() < 0.1:
@@ -119,11 +119,11 @@ class Holding(Run):
         body = None if verb == "GET" else {"uid": op.uid}
         op.start, op.end = self.loop.time(), INFINITE
         self.ops.append(op)
-        status, told, _ = await self._timed(host, verb, op.link, body, (200, 201, 404))
+        status, fields, _ = await self._timed(host, verb, op.link, body, (200, 201, 404))
         if status:
             op.status, op.end = status, self.loop.time()
             if status in (200, 201, 404):
-                op.version = int(told.get("docstore-version", -1))
+                op.version = int(fields.get("docstore-version", -1))
 
     async def _record(self, host: Host, rng: Random, number: int) -> None:
         partition, value = rng.randrange(PARTITIONS), rng.getrandbits(60)
@@ -173,13 +173,13 @@ class Holding(Run):
             _, _, page = await self._ask(self.hosts[0], "GET", path, None, asked)
             found += [(number, each["value"]) for each in page["records"]]
         if lost := self.made - set(found):
-            self.outcome.problems.append(f"{len(lost)} acknowledged records are not there")
+            self.outcome.problems.append(f"{len(lost)} acknowledged records are missing")
         if len(found) > len(set(found)):
             self.outcome.problems.append("records are there twice")
 
 
 class HoldingLong(Holding):
-    """For as long as it takes until all that hangs has been given up, under load."""
+    """Links are held until all hanging connections have been closed, under load."""
 
     held_s = 30.0
     pause_s = 0.2

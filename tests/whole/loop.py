@@ -1,8 +1,8 @@
 """An event loop whose time passes only when there is nothing to do, with lives that end at once.
 
-Everything that a host does is scheduled in the context of its life. When the life ends, what is
-scheduled in it never runs: no exception, no cleanup, as after SIGKILL. While it is paused, it
-waits, as after SIGSTOP.
+Every callback of a host is scheduled in the context of its life. When the life ends, its callbacks
+never run: no exception, no cleanup, as after SIGKILL. While it is paused, they wait, as after
+SIGSTOP.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ class Life:
     """One start of one host."""
 
     def __init__(self, host: str, clock_ahead_us: int = 0, rate: float = 1.0) -> None:
-        """rate: how fast the clock of its machine goes, its timers and deadlines with it."""
+        """rate: speed of its machine's clock, and so of its timers and deadlines."""
         self.host = host
         self.alive = True
         self.paused = False
         self.clock_ahead_us = clock_ahead_us
         self.rate = rate
         self.stepped: Callable[[], None] | None = None
-        """Called after whatever this life has done."""
+        """Called after each callback of this life."""
         self.stash: list[tuple[Any, tuple[Any, ...]]] = []
 
 
@@ -38,11 +38,11 @@ def _rate() -> float:
 
 
 class Idle(RuntimeError):
-    """Nothing is scheduled, and somebody waits for ever."""
+    """Nothing is scheduled, and a task waits for ever."""
 
 
 class _Selector(selectors.BaseSelector):
-    """Waits by moving the clock on."""
+    """Waits by advancing the clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -55,7 +55,7 @@ class _Selector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
-            raise Idle("everybody waits for somebody")
+            raise Idle("every task waits for another one")
         self.now += max(0.0, timeout)
         return []
 
@@ -86,7 +86,7 @@ class _Lived:
                 life.stepped()
 
     def unless_cancelled(self, *args: Any) -> None:
-        """Run after a pause, if nobody has changed his mind since."""
+        """Run after a pause, unless it was cancelled meanwhile."""
         if not self.handle.cancelled():
             self(*args)
 
@@ -110,9 +110,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-9
         self.network: Any = None
         self.over = False
-        """The run is over: what still is to be cleaned up schedules nothing."""
+        """Whether the run is over: cleanups schedule nothing any more."""
         self.graveyard: list[Any] = []
-        """What the dead were about to do: kept, so that nobody complains of tasks that vanish."""
+        """Callbacks of ended lives: kept, so that asyncio does not warn of destroyed tasks."""
 
     @property
     def now(self) -> float:
@@ -120,11 +120,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual.now
 
     def time(self) -> float:
-        """Return them as the clock of the life that asks shows them."""
+        """Return them by the clock of the present life."""
         return self._virtual.now * _rate()
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
-        """Schedule, within the life that asks or that the context belongs to."""
+        """Schedule, within the present life or that of the context."""
         if self.over:
             return _NOTHING
         context = copy_context() if context is None else context
@@ -134,9 +134,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        """Schedule for later, by the clock of the life that asks, within a life."""
+        """Schedule for later, by the clock of the present life, within a life."""
         rate = _rate()
-        # A little later, since this must not come before, by a rounding.
+        # A little later: a rounding must not make it early.
         true = when if rate == 1.0 else when / rate + ROUNDING_S
         return self.call_at_true(true, callback, *args, context=context)
 
@@ -154,7 +154,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return _Lived(self, callback, context.get(LIFE), context)
 
     def resume(self, life: Life) -> None:
-        """Let a paused life go on, with all that has waited."""
+        """Resume a paused life, with all callbacks that waited."""
         life.paused = False
         stash, life.stash = life.stash, []
         for lived, args in stash:
@@ -175,10 +175,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return await self.network.connect(factory, str(host), int(port))
 
     def _make_self_pipe(self) -> None:
-        """No other thread will ever wake us."""
+        """Do nothing: no other thread wakes this loop."""
 
     def _close_self_pipe(self) -> None:
-        """There is none."""
+        """Do nothing: there is no pipe."""
 
     def _write_to_self(self) -> None:
-        """There is none."""
+        """Do nothing: there is no pipe."""

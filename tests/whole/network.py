@@ -1,4 +1,4 @@
-"""Hosts, the links between them, and connections that behave as TCP's do."""
+"""Hosts, the links between them, and connections that behave like those of TCP."""
 
 import asyncio
 import socket
@@ -14,15 +14,15 @@ HANGS_S = 60.0
 
 
 class Network:
-    """Directed links that delay, and are cut; whatever was on its way waits or is reset."""
+    """Directed links that delay, and are cut; data on their way wait, or are reset."""
 
     def __init__(self, loop: VirtualLoop, rng: Random) -> None:
         self.loop, self.rng = loop, rng
         self.cuts: set[tuple[str, str]] = set()
         self.lags: dict[tuple[str, str], float] = {}
-        """Directed link -> by how many seconds everything on it is late."""
+        """Directed link -> seconds by which all data on it are late."""
         self.lateness = 0.002
-        """Share of what is sent that is up to a second late."""
+        """Share of the data that is up to a second late."""
         self._listening: dict[tuple[str, int], tuple[Any, Context, Life | None]] = {}
         self._wires: set[Wire] = set()
         self._held: list[tuple[Wire, bytes | None]] = []
@@ -47,7 +47,7 @@ class Network:
         self._listening.pop((host, port), None)
 
     async def connect(self, factory: Any, host: str, port: int) -> tuple["Wire", Any]:
-        """Return a connection from the host whose life this is."""
+        """Return a connection from the host of the present life."""
         life = LIFE.get()
         here = life.host if life else CLIENT
         await asyncio.sleep(self._delay() * 2)
@@ -56,7 +56,7 @@ class Network:
             raise TimeoutError(f"{host}:{port} does not answer")
         found = self._listening.get((host, port))
         if found is None:
-            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
+            raise ConnectionRefusedError(f"no process listens at {host}:{port}")
         their_factory, their_context, their_life = found
         if their_life is not None and their_life.paused:
             await asyncio.sleep(HANGS_S)
@@ -77,7 +77,7 @@ class Network:
         if (wire.host, peer.host) in self.cuts:
             self._held.append((wire, data))
             return
-        # Later than what went before, since the loop knows no order of equal moments.
+        # Later than the data before, since the loop has no order of equal moments.
         later = self._delay() + self.lags.get((wire.host, peer.host), 0.0)
         wire.arrives = max(wire.arrives + 1e-7, self.loop.now + later)
         self.loop.call_at_true(wire.arrives, peer.deliver, data, context=peer.context)
@@ -91,7 +91,7 @@ class Network:
                 self.loop.call_later(self.rng.random() * 0.2, wire.reset, context=Context())
 
     def mend(self, links: set[tuple[str, str]]) -> None:
-        """Let links be good again; what hung goes on."""
+        """Repair links; hanging connections continue."""
         self.cuts -= links
         held, self._held = self._held, []
         for wire, data in held:
@@ -108,7 +108,7 @@ class Network:
         self._wires.discard(wire)
 
     def lost(self, host: str) -> None:
-        """A host has ended: nobody listens there, and its peers are told by resets."""
+        """Close all that an ended host listens at, and reset its peers' connections."""
         for table in (self._listening, self._datagrams, self._requests):
             for address in [each for each in table if each[0] == host]:
                 del table[address]
@@ -146,10 +146,10 @@ class Network:
         if (source, to[0]) in self.cuts or (to[0], source) in self.cuts:
             await asyncio.sleep(HANGS_S)
         if found is None:
-            raise ConnectionRefusedError(f"nobody listens at {to}")
+            raise ConnectionRefusedError(f"no process listens at {to}")
         serve, context = found
         serving = self.loop.create_task(serve(body, None), context=context.copy())
-        # Whoever serves may die half-way: it never answers then, and never hears of our giving up.
+        # A host that dies half-way never answers, and is not cancelled by this caller's timeout.
         answer = await asyncio.shield(serving)
         await asyncio.sleep(self._delay())
         if answer is None:
@@ -158,7 +158,7 @@ class Network:
 
 
 class Server:
-    """What create_server returns, as far as anybody asks."""
+    """Result of create_server, as far as it is used."""
 
     def __init__(self, network: Network, host: str, port: int) -> None:
         self._network, self._address = network, (host, port)
@@ -175,7 +175,7 @@ class Server:
 
 
 class _Socket:
-    """What a transport shows of its socket."""
+    """Socket of a transport, as far as it is used."""
 
     family = socket.AF_INET
 
@@ -204,7 +204,7 @@ class Wire(asyncio.Transport):
         self._closing = self._ended = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what there is to know."""
+        """Return the named detail of the connection."""
         known = {"peername": self.name, "sockname": (self.host, 0), "socket": _Socket()}
         return known.get(name, default)
 
@@ -228,7 +228,7 @@ class Wire(asyncio.Transport):
             self._protocol.data_received(data)
 
     def close(self) -> None:
-        """Let what was written arrive, then end."""
+        """Let all written data arrive, then end."""
         if not self._closing:
             self._closing = True
             self._network.carry(self, None)
@@ -247,7 +247,7 @@ class Wire(asyncio.Transport):
                 loop.call_soon(wire.broken, context=wire.context)
 
     def broken(self) -> None:
-        """Learn that the connection is no more."""
+        """Note that the connection is broken."""
         self._end(ConnectionResetError("reset"))
 
     def _end(self, error: Exception | None) -> None:
@@ -257,7 +257,7 @@ class Wire(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def is_closing(self) -> bool:
-        """Say whether nothing more can be written."""
+        """Say whether writing has ended."""
         return self._closing
 
     def get_write_buffer_size(self) -> int:
@@ -265,22 +265,22 @@ class Wire(asyncio.Transport):
         return 0
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
-        """There is nothing to limit."""
+        """Do nothing: the network takes everything."""
 
     def get_protocol(self) -> Any:
-        """Return who is told of data."""
+        """Return the protocol that gets the data."""
         return self._protocol
 
     def set_protocol(self, protocol: Any) -> None:
-        """Tell somebody else of data."""
+        """Give the data to another protocol."""
         self._protocol = protocol
 
     def pause_reading(self) -> None:
-        """Nobody is slow enough here to need it."""
+        """Do nothing: no reader is slow enough to need it."""
 
     def resume_reading(self) -> None:
         """See `pause_reading`."""
 
     def is_reading(self) -> bool:
-        """Say yes."""
+        """Return True: reading is never paused."""
         return True

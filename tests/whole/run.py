@@ -35,13 +35,13 @@ from tests.whole.world import simulated
 
 FAULTS_S, HEALED_S, PATIENCE_S = 12.0, 12.0, 6.0
 LATE_S = 5.0
-"""The deadline, the longest pause, and some more."""
+"""The deadline, the longest pause, and a margin."""
 PORT = 8000
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a run."""
+    """Result of a run."""
 
     seed: int
     problems: list[str] = field(default_factory=list)
@@ -49,13 +49,13 @@ class Outcome:
     operations: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     counters: Counter[str] = field(default_factory=Counter)
-    """What was looked at, and what happened, where that is counted."""
+    """Counts of checks and of events."""
     virtual_s: float = 0.0
     trace: str = ""
 
 
 class Host:
-    """A machine: its disk and its clock outlive its processes."""
+    """A machine: its disk and its clock survive its processes."""
 
     def __init__(self, name: str, run: "Run") -> None:
         self.name, self._run = name, run
@@ -67,9 +67,9 @@ class Host:
         self.store: SimulatedStore | None = None
         self.ahead_us = 0
         self.rate = 1.0
-        """Of its clock."""
+        """Rate of its clock."""
         self.is_lost = False
-        """Its disk has lost what was acknowledged, and the node on it has said so."""
+        """Whether its disk has lost acknowledged data, and its node has detected that."""
 
     @property
     def up(self) -> bool:
@@ -127,7 +127,7 @@ class Run:
 
     nemesis: type[Nemesis] = Nemesis
     declaration: Mapping[str, Any] = {}
-    """Of the factory of its documents, beside the path."""
+    """Declaration of the factory of its documents, apart from the path."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.rng = Random(seed)
@@ -149,16 +149,16 @@ class Run:
 
     @property
     def operations(self) -> int:
-        """Return how much its clients have asked for."""
+        """Return the number of its clients' requests."""
         return len(self.ops)
 
     @property
     def story(self) -> Any:
-        """Return what happened, which is the same for the same seed."""
+        """Return the history of the run, which is equal for equal seeds."""
         return self.ops
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Hold on to a task of a node; one that fails is a finding."""
+        """Keep a reference to a task of a node; a task that fails is a problem."""
         self._tasks.append(task)
 
         def done(task: asyncio.Task[Any]) -> None:
@@ -173,7 +173,7 @@ class Run:
             host.start(self.founders, self.factor)
 
     def ended(self, data: Path, error: BaseException) -> None:
-        """A process ends itself over its disk; a supervisor starts it again."""
+        """Start a process again that has ended itself because of its disk, as a supervisor does."""
         host = next(each for each in self.hosts if each.name == data.name)
         self.outcome.faults["ended by itself"] += 1
         host.end()
@@ -183,7 +183,7 @@ class Run:
         """Do nothing: a start has found its disk to be whole."""
 
     def damaged(self, host: Host, error: StoreDamaged) -> None:
-        """A start has found that something is gone, which no fault here may bring about."""
+        """Report a start that has found data missing, which no fault here may cause."""
         self.outcome.problems.append(f"{host.name}: {error}")
 
     def again(self, host: Host) -> None:
@@ -193,7 +193,7 @@ class Run:
     # The course of a run
 
     async def main(self) -> None:
-        """Found a group, let clients and faults at it, heal it, and judge."""
+        """Found a group, run clients and faults, heal it, and judge."""
         for host in self.hosts:
             self.start(host)
         await self._declared()
@@ -245,7 +245,7 @@ class Run:
         body = None if verb in ("GET", "DELETE") else {"uid": op.uid}
         try:
             async with asyncio.timeout(PATIENCE_S):
-                status, told, page = await self._ask(host, verb, op.link, body, headers)
+                status, fields, page = await self._ask(host, verb, op.link, body, headers)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             op.end = INFINITE
             return
@@ -254,13 +254,13 @@ class Run:
             self.outcome.problems.append(f"500 for {op.kind}: {page!r}")
         if op.end - op.start > LATE_S:
             self.outcome.stuck.append(f"{op.kind} took {op.end - op.start:.1f} s")
-        version = told.get("docstore-version")
+        version = fields.get("docstore-version")
         if version is not None and status in (200, 201, 404):
             op.version = int(version)
         elif status == 404:
             op.version = -1
-        if status in (200, 201) and "etag" in told:
-            tags[op.link] = (told["etag"], op.version or 0)
+        if status in (200, 201) and "etag" in fields:
+            tags[op.link] = (fields["etag"], op.version or 0)
 
     async def _ask(
         self, host: Host, verb: str, path: str, body: Any = None,
@@ -269,7 +269,7 @@ class Run:
         return await ask((host.address, PORT), verb, path, body, headers)
 
     async def _told(self, host: Host, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return (status, page) of one request, (0, None) when nothing is heard."""
+        """Return (status, page) of one request, (0, None) without an answer."""
         headers = {"Docstore-Timeout-Ms": "2000"}
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -281,7 +281,7 @@ class Run:
         return status, page
 
     def bury(self) -> None:
-        """Let go of the tasks of the dead without a word."""
+        """Drop the tasks of ended lives without warnings."""
         _say_nothing_of_tasks(self.loop)
         self.loop.over = True
         with _unwinding():
@@ -321,7 +321,7 @@ class Run:
         return found
 
     async def _compare(self, host: Host) -> None:
-        """All replicas of a slot hold the same, soon after all is well."""
+        """Check that all replicas of a slot hold the same, soon after all is healed."""
         status, _, page = await self._ask(host, "GET", "/core/management/digests")
         seen: dict[str, set[str]] = defaultdict(set)
         for digests in (page if status == 200 else {}).values():
@@ -355,7 +355,7 @@ def _say_nothing_of_tasks(loop: VirtualLoop) -> None:
 
 @contextmanager
 def _unwinding() -> Iterator[None]:
-    """Whoever was killed wants to wait for its own end, and cannot any more: there is no loop."""
+    """Ignore tasks of killed processes that fail at their end because the loop is closed."""
     before = sys.unraisablehook
 
     def hook(about: Any) -> None:
@@ -370,7 +370,7 @@ def _unwinding() -> Iterator[None]:
 
 
 def run(seed: int, kind: Callable[[int, Path], Run] = Run) -> Outcome:
-    """Return the outcome of a seed; the same for the same, always. kind: what is played."""
+    """Run a seed; equal arguments give equal outcomes. kind: the kind of run."""
     with tempfile.TemporaryDirectory(prefix="docstore-whole-") as directory, _quiet():
         world = kind(seed, Path(directory))
         loop = world.loop
@@ -382,7 +382,7 @@ def run(seed: int, kind: Callable[[int, Path], Run] = Run) -> Outcome:
         try:
             with simulated(loop, Random(seed + 1), world.ended):
                 loop.run_until_complete(world.main())
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is a finding
+        except Exception as error:  # noqa: BLE001 - any error is a problem of the run
             world.outcome.problems.append(f"{type(error).__name__}: {error}")
         outcome = world.outcome
         outcome.operations, outcome.virtual_s = world.operations, loop.time()

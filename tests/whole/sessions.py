@@ -1,10 +1,10 @@
-"""Users' processes hold leases, locks, elections and roles of whole nodes, while all of them fail.
+"""Users' processes hold leases, locks, elections and roles of whole nodes, while both fail.
 
     python -m tests.whole.sessions [--seed S] [--seeds N] [--without RULE]
 
-Nobody believes in what another believes in too, at any instant of true time; no lease ends before a
-whole TTL after the last request that was answered with OK had left; tokens of guarded documents do
-not fall; queues lose nobody; what is attached to a lease goes with it, and not before.
+No two processes believe in the same thing at one instant of true time; no lease ends within one TTL
+after its last request that was answered with OK was sent; tokens of guarded documents do not fall;
+queues lose no candidate; documents attached to a lease end with it, and not before.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from tests.whole.tenants import COUNT, ROLES, Electing, Leading, Leasing, Lockin
 from tests.whole.witness import Witness
 
 TIGHT = (1.0 - RATE_ERROR) / (1.0 + RATE_ERROR) * 0.999
-"""Of the TTL: for so long a proof may hold by such clocks, at the most. A release takes 2/3."""
+"""Share of the TTL for which a proof may hold by such clocks, at the most. A release takes 2/3."""
 SETTLED_S = 10.0
-"""After all is well: by then all that is wanted is somebody's. A client waits for 5 s at most."""
+"""By then, after healing, all that is wanted has a holder. A client waits for 5 s at most."""
 ENDING_S = 8.0
 """Time for processes to end by themselves, and for leases of those that were killed to end."""
 SWEPT_S = 70.0
-"""So long after the end of a lease nothing names it any more."""
+"""At this time after the end of a lease no document names it any more."""
 
 KINDS_OF_PROCESSES = (
     (Locking, Locking, Locking, Electing, Electing, Leasing),
@@ -47,11 +47,11 @@ class Sessions(Run):
     """A few processes of some kinds, on three or five nodes."""
 
     kinds: tuple[str, ...] = (*KINDS, "isolate", "power", *OF_PROCESSES, *OF_PROCESSES)
-    """What goes wrong."""
+    """Kinds of faults."""
     lasting: tuple[float, ...] = (0.2, 0.5, 1.2, 2.0)
-    """For how long, in times to live."""
+    """Durations of faults, in times to live."""
     every_s = 1.2
-    """Seconds between two faults, at the most."""
+    """Greatest number of seconds between two faults."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
@@ -61,14 +61,14 @@ class Sessions(Run):
             host.rate = self.rate()
         self.witness = Witness(self, self.ttl_s)
         self.won: dict[str, float] = {}
-        """What somebody had to himself -> when that was last begun, or acted upon."""
+        """Exclusive thing -> when a holder last won it, or acted on it."""
         kinds = self.rng.choice(KINDS_OF_PROCESSES)
         self.processes: list[Process] = [
             kind(f"p{number}", f"10.0.1.{number}", self) for number, kind in enumerate(kinds, 1)
         ]
 
     def rate(self) -> float:
-        """Return how fast a clock goes: what rules must stand is drawn often."""
+        """Return the rate of a clock: the extremes that rules must tolerate are drawn often."""
         return 1.0 + RATE_ERROR * self.rng.choice((-1.0, 1.0, 0.0, self.rng.uniform(-1.0, 1.0)))
 
     @property
@@ -80,7 +80,7 @@ class Sessions(Run):
         return self.witness.of.versions
 
     def bury(self) -> None:
-        """Let go of the processes as well, and of all that knows them."""
+        """Drop the processes as well, and all references to them."""
         for process in self.processes:
             process.kill()
         del self.processes, self.witness, self.network, self.loop.network
@@ -136,14 +136,14 @@ class Sessions(Run):
                 await asyncio.sleep(0.05)
 
     async def _meddle(self, rng: Random) -> None:
-        """Write and delete guarded documents without a fence, as anybody may."""
+        """Write and delete guarded documents without a fence, as any client may."""
         while self.loop.now < FAULTS_S and not self.outcome.problems:
             verb, body = rng.choice((("PUT", {"by": "anybody"}), ("DELETE", None)))
             await self._told(rng.choice(self.hosts), verb, f"/t/{rng.randrange(2)}", body)
             await asyncio.sleep(rng.random())
 
     def write_late(self, link: str, fence: str, late_s: float) -> None:
-        """Let a write be on its way for a while, whatever becomes of who sent it."""
+        """Delay a write, which arrives even if its sender is gone."""
         # No life: it is on its way already.
         self.keep(self.loop.create_task(self._write(link, fence, late_s), context=Context()))
 
@@ -160,15 +160,15 @@ class Sessions(Run):
             self.witness.of.count("fences refused")
 
     def _judge_settled(self) -> None:
-        """All is well: whatever is wanted is somebody's."""
+        """Check that all that is wanted has a holder."""
         wanted = {each for process in self.processes for each in process.things()}
         had = {each for process in self.processes if process.up for each in process.beliefs()}
         for thing in sorted(wanted - had):
             if self.won.get(thing, 0.0) < self.loop.now - SETTLED_S:
-                self.outcome.stuck.append(f"nobody has {thing}")
+                self.outcome.stuck.append(f"no process has {thing}")
 
     async def _end(self) -> None:
-        """Ask half of all processes to end; kill the others, and those that do not."""
+        """Ask half of all processes to end; kill the others, and those that do not end."""
         for process in self.processes:
             process.is_over = True
             if self.rng.random() < 0.5:
@@ -178,7 +178,7 @@ class Sessions(Run):
             process.kill()
 
 
-# What must be noticed
+# Removed rules, which must be noticed
 
 _answered: Callable[..., Any] = Holder.answered
 
@@ -188,13 +188,13 @@ def _stamped_at_receipt(self: Holder, asked: Any, *, stamp: float, now: float, *
 
 
 class Late(Sessions):
-    """Answers come late, and then nothing arrives any more."""
+    """Answers arrive late, and then none arrives any more."""
 
     kinds = ("late",)
 
 
 class Deposed(Sessions):
-    """Owners are cut off, and go on to believe that they own."""
+    """Owners are cut off, and continue to believe that they own."""
 
     kinds = ("isolate", "isolate", "pause")
     lasting = (1.5, 2.0)
@@ -207,11 +207,11 @@ WITHOUT: Mapping[str, tuple[type[Sessions], Ablation]] = {
     "answered-from-memory": (Deposed, RULES["answered-from-memory"]),
     "fences-not-carried": (Sessions, RULES["fences-not-carried"]),
 }
-"""Rule -> (what is played without it, what is changed)."""
+"""Rule -> (kind of run without it, replacements)."""
 
 
 def run_without(rule: str, seed: int) -> Outcome:
-    """Return the outcome of a seed without a rule."""
+    """Run a seed without a rule."""
     kind, ablation = WITHOUT[rule]
     with changed(ablation):
         return run(seed, kind)

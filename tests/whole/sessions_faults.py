@@ -1,4 +1,4 @@
-"""What goes wrong with users' processes: they stand still, die, are cut off, answered late."""
+"""Faults of users' processes: they are paused, killed, cut off, answered late."""
 
 from typing import Any
 
@@ -7,30 +7,30 @@ from tests.whole.tenants import Process
 
 OF_PROCESSES = ("freeze", "deaf", "half", "die", "late", "wall")
 LATE = 0.22
-"""Of the TTL: so late are answers that are waited for just so, since a client waits for 1/4."""
+"""Delay of an answer in TTLs: a client waits for 1/4, so it is just in time."""
 
 
 class SessionNemesis(Nemesis):
     """Strikes nodes, and the processes of users."""
 
     def _lasting(self) -> float:
-        """Return how long it lasts: about as long as somebody may believe, or far longer."""
+        """Return how long a fault lasts: about as long as a belief, or far longer."""
         rng = self._run.rng
         return self._run.ttl_s * rng.choice(self._run.lasting) * (0.7 + 0.6 * rng.random())
 
     def _process(self) -> Process:
-        """Return one that has something to itself, most often."""
+        """Return a process, most often one that holds something."""
         believers = [each for each in self._run.processes if each.up and each.beliefs()]
         is_any = not believers or self._run.rng.random() < 0.3
         return self._run.rng.choice(self._run.processes if is_any else believers)
 
     def _power(self, host: Any, lasts_s: float) -> None:
-        """All nodes lose power at once."""
+        """Cut the power of all nodes at once."""
         for each in self._run.hosts:
             self._crash(each, lasts_s * self._run.rng.random())
 
     def _freeze(self, host: Any, lasts_s: float) -> None:
-        """Stop a process; its clock goes on, and what arrives waits."""
+        """Pause a process; its clock continues, and messages queue."""
         life = self._process().life
         if life is not None and not life.paused:
             life.paused = True
@@ -57,7 +57,7 @@ class SessionNemesis(Nemesis):
         self._run.loop.call_later(lasts_s, process.start)
 
     def _late(self, host: Any, lasts_s: float) -> None:
-        """Answers to a process come late for a while; then nothing that it asks for arrives."""
+        """Delay the answers to a process for a while; then lose all its requests."""
         process, run = self._process(), self._run
         late_s = run.ttl_s * LATE
         answers = [(each.address, process.address) for each in run.hosts]
@@ -67,14 +67,14 @@ class SessionNemesis(Nemesis):
             run.loop.call_later(4 * late_s, run.network.lags.pop, link, None)
 
     def _wall(self, host: Any, lasts_s: float) -> None:
-        """The wall clock of a process's machine jumps by an hour."""
+        """Move the wall clock of a process's machine by an hour."""
         process = self._process()
         process.ahead_us = self._run.rng.choice((-3_600_000_000, 0, 3_600_000_000))
         if process.life is not None:
             process.life.clock_ahead_us = process.ahead_us
 
     def heal(self) -> None:
-        """Mend everything, start everybody."""
+        """End all faults, start all hosts and processes."""
         super().heal()
         self._run.network.lags.clear()
         for process in self._run.processes:

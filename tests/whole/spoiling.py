@@ -1,8 +1,8 @@
 """Disks of nodes that are down lose a bit of their journal, or get one half of an older copy back.
 
-The next start must be whole, or end over it (74). Which of the two is known before: the disk as it
-was, and as it is, are started on beside the run, and what the tables have then is compared. A node
-that has ended so is gone for good, and the others, a majority of every slot, lose nothing.
+The next start must find all data, or end with 74. Which of the two is known before: a start on the
+disk before the damage, and one after it, are run aside, and their tables are compared. A node that
+ends with 74 is gone for good, and the others, a majority of every slot, lose nothing.
 """
 
 import sqlite3
@@ -63,14 +63,14 @@ class Spoiler(Nemesis):
 
 
 class Spoiling(Run):
-    """Clients as ever, and disks that are not what they were."""
+    """The usual clients, and disks that are damaged."""
 
     nemesis = Spoiler
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
         self._spoiled: dict[str, bool] = {}
-        """Host -> whether its next start must end over its disk."""
+        """Host -> whether its next start must end with 74."""
 
     def may_lose(self, host: Host) -> bool:
         """Return whether a host can be lost, and every slot keeps a majority."""
@@ -90,12 +90,12 @@ class Spoiling(Run):
         self.outcome.counters["damaged" if after is None else "whole"] += 1
 
     def started(self, host: Host) -> None:
-        """Insist that it was whole."""
+        """Check that the disk was whole."""
         if self._spoiled.pop(host.name, False):
-            self.outcome.problems.append(f"{host.name}: what is gone is taken for whole")
+            self.outcome.problems.append(f"{host.name}: a damaged disk is treated as whole")
 
     def damaged(self, host: Host, error: StoreDamaged) -> None:
-        """Insist that it was not; nothing is started on that disk any more."""
+        """Check that the disk was damaged; no node is started on it any more."""
         if not self._spoiled.pop(host.name, False):
             super().damaged(host, error)
         host.is_lost = True
@@ -106,7 +106,7 @@ class _Opened(Journalled):
 
 
 def _content(disk: Disk) -> int | None:
-    """Return what a start finds, None if it ends over it. The disk is left as it is."""
+    """Return the content that a start finds, None if it ends. The disk is not changed."""
     try:
         return found_on(disk.killed(), _Opened)
     except StoreDamaged:

@@ -1,4 +1,4 @@
-"""A node's store on a disk in memory: its own code, with the time that threads and disks take."""
+"""A node's store on a disk in memory: the product's code, with the time of threads and disks."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ SIZES = Sizes(file_bytes=64 * PAGE, files_max=4)
 
 
 class SimulatedStore:
-    """A `Store` on a disk that outlives it."""
+    """A `Store` on a disk that survives it."""
 
     def __init__(self, disk: Disk, name: str, rng: Random) -> None:
         self.disk, self._name, self._rng = disk, name, rng
@@ -45,11 +45,11 @@ class SimulatedStore:
         self._vfs: Vfs | None = None
         self._connection: Connection | None = None
         self._under_way: dict[object, Callable[[], object]] = {}
-        """What a thread is doing: a cut of power may fall into it."""
+        """Work of threads that is under way: the power may be cut within it."""
 
     async def open(self) -> Recovered:
         """Open or create the file and its journal, and count the boot."""
-        self._context = copy_context()  # Of this life, whoever asks for something.
+        self._context = copy_context()  # Of this life, for callers of any life.
         self._vfs = Vfs(self.disk)
         self._connection = Connection(self._vfs)
         files = DiskOfFiles(self.disk)
@@ -84,7 +84,7 @@ class SimulatedStore:
     # As the threads of the database, the journal's thread, and the ballast of a real store.
 
     async def run(self, role: str, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do the writer's work, after a while; sometimes the log is copied back as well."""
+        """Run a writer's job, after a while; sometimes the log is copied back as well."""
         self._under_way[role] = lambda: job(self._raw)
         try:
             await self.time_passes(0.0005, 0.02)
@@ -96,7 +96,7 @@ class SimulatedStore:
         return done
 
     def refuse(self, error: StoreBroken) -> None:
-        """Do nothing: nobody else writes."""
+        """Do nothing: there is no other writer."""
 
     def reserve(self) -> bool:
         """Take room, if there is some."""
@@ -149,7 +149,7 @@ class SimulatedStore:
         return self._journalling.overlay.behind(slots)
 
     def hurry(self) -> None:
-        """Have the file follow."""
+        """Let the file follow."""
         self._journalling.hurry()
 
     async def read(self, queries: Sequence[Query]) -> list[Result]:
@@ -157,7 +157,7 @@ class SimulatedStore:
         return await self._answers.read(queries)
 
     async def recover(self) -> Recovered:
-        """Read again what is there."""
+        """Read the content again."""
         return await self._answers.recover()
 
     async def links(
@@ -171,7 +171,7 @@ class SimulatedStore:
         return await self._answers.count(prefix, until, level=level)
 
     async def below(self, prefix: str, slots: Collection[int]) -> list[Row]:
-        """List what lies below, after a while."""
+        """List documents below a prefix, after a while."""
         return await self._answers.below(prefix, slots)
 
     async def digests(self, slots: Sequence[int]) -> dict[int, tuple[int, int, str]]:
@@ -179,7 +179,7 @@ class SimulatedStore:
         return await self._answers.digests(slots)
 
     def row(self, slot: int, n: int) -> Row:
-        """Return a row at once, for whoever looks in from outside."""
+        """Return a row at once, for checks from outside."""
         for row in reversed(self._journalling.backlog.rows_of(slot)):
             if row.n == n:
                 return row
@@ -188,7 +188,7 @@ class SimulatedStore:
         return rows[0]
 
     def measures(self) -> dict[str, float]:
-        """Return what there is to count."""
+        """Return the measures of the journal."""
         return self._journalling.measures()
 
     async def close(self) -> None:
@@ -196,7 +196,7 @@ class SimulatedStore:
         await self._journalling.close()
 
     def lose_power(self) -> Disk:
-        """Return the disk as it is found after a cut of power, perhaps within what is under way."""
+        """Return the disk after a cut of power, perhaps within the work under way."""
         for work in list(self._under_way.values()):
             if self._rng.random() < 0.5:
                 self._stop_within(work)
@@ -232,11 +232,11 @@ class _Journal:
         self._store.written(entry, self._files, then)
 
     def close(self) -> None:
-        """Do nothing: what was handed over is written in time."""
+        """Do nothing: submitted entries are written in time."""
 
 
 class _Tables:
-    """What the file alone knows, after a while."""
+    """Content of the file alone, after a while."""
 
     def __init__(self, store: SimulatedStore) -> None:
         self._store = store

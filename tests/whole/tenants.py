@@ -1,8 +1,8 @@
-"""Users' processes: they hold leases, locks, elections and roles by the client of a release.
+"""Users' processes: they hold leases, locks, elections and roles by the product's client.
 
-Each is on a machine of its own, whose clock goes up to 2 % too fast or too slow and shows any wall
-time. A process may stand still, be killed, be cut off. Who believes in what is asked after each of
-its steps, since a belief begins at one and nowhere else (decision 34).
+Each is on a machine of its own, whose clock runs up to 2 % too fast or too slow and shows any wall
+time. A process may be paused, killed or cut off. Beliefs are checked after each of its steps, since
+a belief begins only at a step (decision 34).
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from tests.whole.witness import SimulatedClient
 ROLES, COUNT = "r", 3
 AGAIN_S = 0.6
 LATE_MAX_S = 3.0
-"""By which a write may be late on purpose."""
+"""Greatest delay of a write that is late on purpose."""
 
 
 class Process:
-    """One process of a user. Its kinds say what it does."""
+    """One process of a user. Subclasses define what it does."""
 
     def __init__(self, name: str, address: str, run: Any) -> None:
         self.name, self.address, self.run = name, address, run
@@ -34,30 +34,30 @@ class Process:
         self.life: Life | None = None
         self.client: SimulatedClient | None = None
         self.is_over = False
-        """Asked to end by itself."""
+        """Whether it was asked to end by itself."""
         self._lives = self._names = 0
         self._held: dict[str, Callable[[], bool]] = {}
-        """What it has to itself, if so -> whether it believes so."""
+        """Thing that it may hold exclusively -> whether it believes so."""
 
-    # What its kinds say
+    # Defined by subclasses
 
     async def take_part(self, client: SimulatedClient) -> None:
         """Hold something for a while, once."""
         raise NotImplementedError
 
     def things(self) -> list[str]:
-        """Return what it wants to have to itself."""
+        """Return what it wants to hold exclusively."""
         return []
 
     # Lives
 
     @property
     def up(self) -> bool:
-        """Say whether it runs, or stands still."""
+        """Say whether it runs, or is paused."""
         return self.life is not None
 
     def start(self) -> None:
-        """Begin, knowing nothing."""
+        """Begin, without memory."""
         if self.up:
             return
         self._lives += 1
@@ -88,10 +88,10 @@ class Process:
                 await asyncio.sleep(self.rng.random() * AGAIN_S)
         self.life = self.client = None
 
-    # What it believes
+    # Beliefs
 
     def beliefs(self) -> list[str]:
-        """Return what it believes to have to itself at this moment, by its own clock."""
+        """Return what it believes at this moment to hold exclusively, by its own clock."""
         token = LIFE.set(self.life)
         try:
             return [thing for thing, holds in self._held.items() if holds()]
@@ -99,11 +99,11 @@ class Process:
             LIFE.reset(token)
 
     def believes_in(self, thing: str, holds: Callable[[], bool]) -> None:
-        """Say how to ask whether it has a thing to itself."""
+        """Register the check of whether it believes to hold a thing."""
         self._held[thing] = holds
 
     def new_name(self) -> str:
-        """Return a name that no candidate has had."""
+        """Return an unused name for a candidate."""
         self._names += 1
         return f"{self.name}.{self._lives}.{self._names}"
 
@@ -141,7 +141,7 @@ class Locking(Process):
 
 
 class Electing(Process):
-    """Stands for election, leads, and resigns or hands over."""
+    """Campaigns, leads, and resigns or hands over."""
 
     thing = "/core/elections/e"
 
@@ -163,7 +163,7 @@ class Electing(Process):
 
 
 class Leasing(Process):
-    """Attaches documents to a lease, which are to go with it."""
+    """Attaches documents to a lease, which must end with it."""
 
     async def take_part(self, client: SimulatedClient) -> None:
         """Have a lease once."""

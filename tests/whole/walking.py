@@ -24,7 +24,7 @@ class Walking(Run):
 
     strikes = True
     is_converging = False
-    """Whether what one node has acknowledged comes to the others a while later."""
+    """Whether updates that one node has acknowledged reach the others a while later."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
@@ -40,7 +40,7 @@ class Walking(Run):
             self.start(host)
         await self._declared()
         for link in STABLE:
-            assert await self._until_told("PUT", link, {"n": 1}, self.rng) in (200, 201)
+            assert await self._insist("PUT", link, {"n": 1}, self.rng) in (200, 201)
         rngs = [Random(self.rng.random()) for _ in range(6)]
         clients = [
             *(self._write(number, rng) for number, rng in enumerate(rngs[:2])),
@@ -60,8 +60,8 @@ class Walking(Run):
     def _is_over(self) -> bool:
         return self.loop.time() > (FAULTS_S + HEALED_S / 2 if self.strikes else QUIET_S)
 
-    async def _until_told(self, verb: str, path: str, body: Any, rng: Random) -> int:
-        """Ask again, of anybody, until the answer is no 503 or 504, or all is over."""
+    async def _insist(self, verb: str, path: str, body: Any, rng: Random) -> int:
+        """Retry at any node, until the answer is no 503 or 504, or the run is over."""
         status = 0
         while status in (0, 503, 504) and not self._is_over():
             status, _ = await self._told(rng.choice(self.hosts), verb, path, body)
@@ -69,7 +69,7 @@ class Walking(Run):
         return status
 
     async def _write(self, writer: int, rng: Random) -> None:
-        """Have documents come, change and go, each link once."""
+        """Create, change and delete documents, each link once."""
         number = 0
         while not self._is_over():
             number += 1
@@ -77,19 +77,19 @@ class Walking(Run):
             place = rng.choice(["a", *(link[len("/notes/") :] for link in STABLE), "z"])
             life = Life(f"/notes/{place}.{writer}.{number}", born_from=self.loop.time())
             self.lives.append(life)
-            told = await self._until_told("PUT", life.link, {"n": number}, rng)
-            if told in (200, 201) and not self.is_converging:
+            status = await self._insist("PUT", life.link, {"n": number}, rng)
+            if status in (200, 201) and not self.is_converging:
                 life.born_by = self.loop.time()
             await self._told(rng.choice(self.hosts), "PUT", rng.choice(STABLE), {"n": number})
             if rng.random() < 0.7:
                 life.gone_from = self.loop.time()
-                # An earlier attempt may have been the one that did it: 404 is as good.
-                told = await self._until_told("DELETE", life.link, None, rng)
-                if told in (200, 204, 404) and not self.is_converging:
+                # An earlier attempt may have deleted it: 404 counts as success.
+                status = await self._insist("DELETE", life.link, None, rng)
+                if status in (200, 204, 404) and not self.is_converging:
                     life.gone_by = self.loop.time()
 
     async def _walk(self, rng: Random) -> None:
-        """Walk from page to page, each of another node; ask again for what is refused."""
+        """Walk from page to page, each of another node; retry rejected requests."""
         while not self._is_over():
             expand = rng.choice(("", "&expand"))
             path: str | None = f"/notes?$limit={rng.choice(LIMITS)}{expand}"
@@ -122,7 +122,7 @@ class Walking(Run):
 
 
 class WalkingAtLevel2(Walking):
-    """Documents that the first live replica writes and the others receive, all well."""
+    """Documents that the first live replica writes and the others receive, without faults."""
 
     declaration: Mapping[str, Any] = {"options": LEVELS[1]}
     strikes = False

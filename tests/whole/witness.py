@@ -1,7 +1,7 @@
-"""What nodes decide and what processes are told, in true time, held against each other.
+"""Comparison of nodes' decisions with the answers to processes, in true time.
 
-What is checked is `tests/sim/sessions_invariants.py`. Here stands how that is heard of where all is
-real: decided rows from the logs of nodes, and what passes between clients and nodes from the wire.
+The checks are those of `tests/sim/sessions_invariants.py`. This module feeds them from real parts:
+decided rows from the logs of nodes, and requests and answers from the wire.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ _publish: Callable[..., None] = Outbox.publish
 
 
 class Said(NamedTuple):
-    """A request as it leaves, and when that is in truth."""
+    """A request, and the true time at which it is sent."""
 
     method: str
     path: str
@@ -40,23 +40,23 @@ class Said(NamedTuple):
 
 
 class Witness:
-    """Hears of everything at once, as nobody in the world can."""
+    """Learns of all decisions and answers at once, as no part of the system can."""
 
     def __init__(self, run: Any, session_s: float) -> None:
-        """session_s: of members of roles."""
+        """session_s: session of members of roles."""
         self.of = SessionInvariants(run.loop)
         self._run = run
         self._session_s = session_s
         self._rows: dict[int, list[Any]] = {}
         """Slot -> its decided rows, in order."""
         self._asked: dict[str, float] = {}
-        """Lease -> when it was asked for first."""
+        """Lease -> when it was requested first."""
         self._ttl_s: dict[str, float] = {}
         self._leases: dict[tuple[str, str], str] = {}
         """(link of a lock or an election, candidate) -> the lease under which it wants its turn."""
 
     def check(self, what: Callable[..., None], *about: Any) -> None:
-        """Look whether something may be; the first that may not is the finding of the run."""
+        """Run a check; the first violation is the problem of the run."""
         problems = self._run.outcome.problems
         try:
             what(*about)
@@ -68,7 +68,7 @@ class Witness:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear of each row the moment that some node decides it."""
+        """Note each row at the moment at which a node decides it."""
         nodes: dict[Outbox, str] = {}
 
         def begin(core: Core, me: str, *arguments: Any, **named: Any) -> None:
@@ -90,14 +90,14 @@ class Witness:
             self.check(self.of.decided, row)
 
     def _stored(self, node: str, slot: int, n: int) -> Any:
-        """Return a row that was decided before and told to nobody: its owner has ended."""
+        """Return a row that was decided before and not published: its owner has ended."""
         host = next(each for each in self._run.hosts if each.name == node)
         return host.store.row(slot, n)
 
     # Clients
 
     def says(self, method: str, path: str, body: bytes | None) -> Said:
-        """Hear a request as it leaves."""
+        """Note a request as it is sent."""
         said = Said(method, path, orjson.loads(body) if body else {}, self._run.loop.now)
         scope, _, name = path.rpartition("/")
         if method == "DELETE" and scope == LEASES:
@@ -113,7 +113,7 @@ class Witness:
         return said
 
     def _wants(self, link: str, body: Mapping[str, Any]) -> None:
-        """Hear what a candidate wants of its turn."""
+        """Note the request of a candidate about its turn."""
         about = (link, body["candidate"])
         if body["kind"] in CAMPAIGNS.values():
             self._leases[about] = body["lease"]
@@ -123,7 +123,7 @@ class Witness:
             self.of.may_transfer(link, body["to"])
 
     def told(self, said: Said, content: bytes) -> None:
-        """Hear what a request was answered with that has succeeded."""
+        """Note the answer to a request that has succeeded."""
         if (said.method, said.path) == ("POST", LEASES):
             name = said.body["documentSelfLink"]
             self._ttl_s[name] = said.body["ttlMs"] / 1000
@@ -148,7 +148,7 @@ class Witness:
 
 
 class SimulatedClient(Client):
-    """The client of a release, on the simulated network, overheard."""
+    """The product's client, on the simulated network, with a witness."""
 
     def __init__(self, urls: list[str], witness: Witness) -> None:
         super().__init__(urls, timeout_s=PATIENCE_S)
@@ -175,7 +175,7 @@ class SimulatedClient(Client):
         return answer
 
     def forget(self) -> None:
-        """Its process was killed: nobody closes anything."""
+        """Drop all connections unclosed: the process was killed."""
         if self._exchanges.session is not None:
             self._exchanges.session.detach()
 
@@ -210,4 +210,4 @@ class Connector(aiohttp.BaseConnector):
         return protocol
 
     def __del__(self, *_: Any) -> None:
-        """Whoever was killed has closed nothing, and need not be told."""
+        """Do not warn of unclosed connections: the process was killed."""

@@ -1,6 +1,6 @@
-"""What a node takes from the outside, put in from here: time, chance, gossip's sockets, its end.
+"""Replacements of a node's surroundings: time, chance, gossip's sockets, the end of the process.
 
-A release has no switches for this; the names that its shells use are replaced while a run lasts.
+The product has no switches for this; the names that its shells use are replaced during a run.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class SimulatedTransport:
         self._network.throw(self._address, to, datagram)
 
     def drain(self) -> None:
-        """Datagrams are delivered as they come."""
+        """Do nothing: datagrams are delivered at once."""
 
     async def ask(self, to: tuple[str, int], body: bytes, *, timeout_s: float) -> Any:
         async with asyncio.timeout(timeout_s):
@@ -123,7 +123,7 @@ class SimulatedTransport:
 
 
 async def management_page(at: tuple[str, int], over_http: object) -> Any:
-    """What a node says of itself, asked over the simulated network."""
+    """Return a node's own status, over the simulated network."""
     try:
         async with asyncio.timeout(docstore.node.members.lookup.PATIENCE_S):
             _, _, page = await ask(at, "GET", "/core/management")
@@ -134,7 +134,7 @@ async def management_page(at: tuple[str, int], over_http: object) -> Any:
 
 @contextmanager
 def simulated(loop: VirtualLoop, rng: Random, ended: Callable[..., None]) -> Iterator[None]:
-    """Let nodes run in this loop's world. ended: called when a process would end itself."""
+    """Run nodes in this loop's world. ended: called when a process would end itself."""
     time, chance = VirtualTime(loop), Chance(rng)
     with ExitStack() as stack:
         for module in (
