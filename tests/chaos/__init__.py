@@ -1,1 +1,1 @@
-"""Torture of real processes: kill, pause, all at once; every acknowledged write is looked for."""
+"""Torture of real processes: kill, pause, all at once; every acknowledged write is checked."""

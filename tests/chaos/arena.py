@@ -22,7 +22,7 @@ from tests.docstore.watching import metrics, page_of
 
 GROUP = "/core/node-groups/default"
 SLOTS, REPAIR_S = "32", 5.0
-"""All is verified far more often than in a release, so that damage is met within a chapter."""
+"""Rows are verified far more often than by default, so that damage is found within a chapter."""
 RECOVERY_S = 60.0
 RETENTION_S, RETRIES_S = 150.0, 60.0
 """Longer than a chapter, whose documents are read back with all their versions."""
@@ -31,12 +31,12 @@ WELL = "all serve, no change is under way, no slot is damaged"
 
 
 def port_of(node: LocalNode) -> int:
-    """Return the port that a node's clients reach it at."""
+    """Return the port at which clients reach a node."""
     return int(node.url.rpartition(":")[2])
 
 
 class Arena:
-    """Nodes and what is between them. Everything blocking runs in threads."""
+    """Nodes and the links between them. Everything blocking runs in threads."""
 
     def __init__(
         self,
@@ -118,14 +118,14 @@ class Arena:
                 self.switch(one, deaf=[*deaf, port_of(other) + 2])
 
     def mend_links(self) -> None:
-        """Let all links be good."""
+        """Repair all links."""
         for proxy in self._proxies.values():
             proxy.link.clear()
         for node in self.cluster.nodes:
             self.switch(node, deaf=None, gossip_loss=None)
 
     def mend(self) -> None:
-        """Let all links be good, and every switch be off."""
+        """Repair all links, and turn all switches off."""
         self.mend_links()
         for node in self.cluster.nodes:
             self.switch(node, clock_s=None, kill_at=None)
@@ -137,7 +137,7 @@ class Arena:
         return [node for node in self.members if node.process is not None]
 
     async def kill(self, node: LocalNode) -> None:
-        """End a node without a word; at once, lest another fault takes it for one that ended."""
+        """Kill a node; at once, so that no other fault finds it ended by itself."""
         if node.process is not None:
             self.cluster.kill(node)
 
@@ -159,7 +159,7 @@ class Arena:
             self.cluster.start(node)
 
     async def replace_disk(self, node: LocalNode) -> None:
-        """Empty a member's disk, start it, and have the new disk take the old one's place."""
+        """Empty a member's disk, start it, and replace the old disk by the new one."""
         await self.kill(node)
         empty(node.data)
         node.flags = ("--standby",)
@@ -172,7 +172,7 @@ class Arena:
 
     async def change(self, request: dict[str, Any], *, avoid: LocalNode | None = None) -> None:
         """Ask members for a change until one has taken it."""
-        wanted, last = request.get("member", {}).get("storeId"), "nobody answers"
+        wanted, last = request.get("member", {}).get("storeId"), "no member answers"
         connector = aiohttp.TCPConnector(ssl=self.cluster.ssl or True)
         timeout = aiohttp.ClientTimeout(total=10)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
@@ -184,10 +184,10 @@ class Arena:
                         taken = answer.status in (202, 404) or "already-a-member" in last
                         if taken or (answer.status == 409 and wanted and wanted in last):
                             return
-                await asyncio.sleep(0.5)  # Asked again, so often at most.
-        raise TimeoutError(f"nobody took {request}: {last}")
+                await asyncio.sleep(0.5)  # The pause between two attempts.
+        raise TimeoutError(f"no member took {request}: {last}")
 
-    # Getting well
+    # Recovery
 
     async def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Return when the condition holds. Raises TimeoutError."""
@@ -196,10 +196,10 @@ class Arena:
         while not await asyncio.to_thread(condition):
             if loop.time() > deadline:
                 raise TimeoutError(f"not in {RECOVERY_S:.0f} s: {what}")
-            await asyncio.sleep(0.1)  # Looked at again, until the deadline.
+            await asyncio.sleep(0.1)  # Checked again, until the deadline.
 
     async def recover(self) -> None:
-        """Mend all, start all, put new disks in for those that ended themselves; wait."""
+        """Repair all, start all, replace the disks of nodes that ended themselves; wait."""
         self.mend()
         for node in self.members:
             if node.process is not None and node.process.poll() is not None:
@@ -211,13 +211,13 @@ class Arena:
             if not broken:
                 return
             for node in broken:
-                # 74: this disk cannot be trusted. What an operator does then:
+                # 74: this disk cannot be trusted. An operator replaces it:
                 node.process = None
                 await self.replace_disk(node)
         raise TimeoutError(f"not after four replacements: {WELL}")
 
     async def scrubbed(self, node: LocalNode) -> None:
-        """Return when a node has looked at every row that it holds, or has ended over it."""
+        """Return when a node has verified every row that it holds, or has ended."""
 
         def passes() -> float:
             try:
@@ -226,7 +226,7 @@ class Arena:
                 return 0.0
 
         before = await asyncio.to_thread(passes)
-        # The pass that is under way may have been past the damage already.
+        # The pass under way may have been past the damage already.
         await self.wait(lambda: bool(self._ended()) or passes() >= before + 2, "it is scrubbed")
 
     def _ended(self) -> list[LocalNode]:
@@ -250,7 +250,7 @@ class Arena:
 
 
 def empty(data: Path) -> None:
-    """Take everything from a data directory but the log of what the process said."""
+    """Remove everything from a data directory but the log of the process."""
     for entry in data.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
@@ -259,18 +259,18 @@ def empty(data: Path) -> None:
 
 
 def put_back(copy: Path, data: Path) -> None:
-    """Put what a copy of a data directory has in the place of what is there."""
+    """Replace the content of a data directory by that of a copy."""
     empty(data)
     shutil.copytree(copy, data, ignore=shutil.ignore_patterns("log.txt"), dirs_exist_ok=True)
 
 
 def mount_small_disk(path: Path, size: str) -> bool:
-    """Put a small file system of its own under a data directory; False where that is not to be."""
+    """Mount a small file system at a data directory; return False where that is not possible."""
     path.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def unmount(path: Path) -> None:
-    """Take it away again."""
+    """Unmount it."""
     subprocess.run(["umount", "-l", str(path)], capture_output=True, check=False)

@@ -1,7 +1,7 @@
 """Clients that send atomic batches; and whether all of each was ever seen, or none.
 
 The documents of a key are written by batches alone. Each line of a batch is an operation of the
-story too, so what was told of a document is judged as for any other one (`mix.judge`).
+story too, so answers about a document are judged as for any other one (`mix.judge`).
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from tests.chaos.mix import DEADLINE_S, LEVEL_3, Mixer, Op
 ORDERS = "/chaos-orders:"
 KINDS = {"batch": 5, "read": 2, "moment": 2, "recent": 1, "again": 2}
 BASED = 0.2
-"""Of the lines about documents that were seen: how many say on which version they are based."""
+"""Share of the lines about known documents that say on which version they are based."""
 ABSENT = -1
-"""The version of a document that is not there."""
+"""The version of an absent document."""
 
 Stored = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Link -> version -> document."""
@@ -48,19 +48,19 @@ def is_keyed(link: str) -> bool:
 
 
 def is_made(op: Op) -> bool:
-    """Say whether this is of a batch that was answered as carried out."""
+    """Say whether this is of a batch that was answered as applied."""
     return is_keyed(op.link) and op.kind != "read" and op.status == 200
 
 
 async def declare_orders(session: aiohttp.ClientSession, url: str) -> None:
-    """Declare their factory. All members must be there, and say that they know of keys."""
+    """Declare their factory. All members must run, and support keys."""
     body = {"path": ORDERS, "options": LEVEL_3, "putCreates": True}
     async with session.post(f"{url}/core/factories", json=body) as answer:
         assert answer.status == 201, await answer.text()
 
 
 class Batcher(Mixer):
-    """One batch after the other, and reads of what they left. Its links are those of some keys."""
+    """One batch after the other, and reads of the results. Its links are those of some keys."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -83,7 +83,7 @@ class Batcher(Mixer):
                 await self._seen([op], self._ask(op, node))
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     await self._look_back(op, links, node)
-            case "recent":  # What is under way may still get such a time.
+            case "recent":  # Updates under way may still get such a time.
                 at_us = int((time.time() - self._rng.choice((0.001, 0.1, 1.0))) * 1e6)
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     await self._look_at(at_us, links, node)
@@ -117,9 +117,9 @@ class Batcher(Mixer):
                 op.status = answer.status
 
     async def _look_back(self, op: Op, links: Sequence[str], node: LocalNode) -> None:
-        """Read a document, and how all of its key were when that version was made.
+        """Read a document, and all documents of its key as of the time of that version.
 
-        In their slot nothing new can get this time, or an earlier one.
+        In their slot no new version can get this time, or an earlier one.
         """
         if op.status != 200:
             return
@@ -131,7 +131,7 @@ class Batcher(Mixer):
         await self._look_at(at_us, links, node)
 
     async def _look_at(self, at_us: int, links: Sequence[str], node: LocalNode) -> None:
-        """Read how all documents of a key were at an instant, unless that is refused."""
+        """Read all documents of a key as of an instant, unless a read is rejected."""
         moment = Moment(at_us, {})
         for link in links:
             async with self._session.get(f"{node.url}{link}?at={at_us}") as answer:
@@ -144,7 +144,7 @@ class Batcher(Mixer):
 
 
 def wrong_batches(ops: Sequence[Op], stored: Stored) -> Iterator[str]:
-    """Yield which batches were carried out in part, or at several times."""
+    """Yield the batches that were applied in part, or at several times."""
     times = {
         (link, document["uid"]): document["documentUpdateTimeMicros"]
         for link in filter(is_keyed, stored)
@@ -157,11 +157,11 @@ def wrong_batches(ops: Sequence[Op], stored: Stored) -> Iterator[str]:
     for uid, lines in batches.items():
         made = [times.get((op.link, uid)) for op in lines]
         if len(set(made)) > 1:
-            yield f"batch {uid}, answered {lines[0].status}, was carried out in part: {made}"
+            yield f"batch {uid}, answered {lines[0].status}, was applied in part: {made}"
 
 
 def wrong_moments(moments: Sequence[Moment], stored: Stored) -> Iterator[str]:
-    """Yield which moments show something else than what was there."""
+    """Yield the moments that show other versions than the stored ones."""
     for moment in moments:
         for link, shown in moment.versions.items():
             of_then = [

@@ -1,4 +1,4 @@
-"""What is done to the files of a node that is down: bits are flipped, halves are put back."""
+"""Damage to the files of a node that is down: bits are flipped, halves are restored."""
 
 import shutil
 import sqlite3
@@ -12,7 +12,7 @@ TABLES, JOURNAL = "docstore.db", "docstore.db.journal"
 
 
 def flip(path: Path, count: int, rng: Random, *, first: int = 0, beyond: int | None = None) -> None:
-    """Flip so many bits in a stretch of a file, all of it if nothing else is said."""
+    """Flip `count` bits in a stretch of a file, by default in the whole file."""
     with path.open("r+b") as file:
         beyond = file.seek(0, 2) if beyond is None else beyond
         for _ in range(count):
@@ -24,9 +24,9 @@ def flip(path: Path, count: int, rng: Random, *, first: int = 0, beyond: int | N
 
 
 def flip_in_journal(data: Path, rng: Random) -> None:
-    """Flip a bit of one of the newest entries, but for the last: that one would look torn.
+    """Flip a bit of one of the newest entries, except the last: that one would look torn.
 
-    A process that is killed has no time to have an empty entry follow its last one.
+    A killed process has no time to write an empty entry after its last one.
     """
     newest = sorted(_entries(data))[-300:-1]
     if newest:
@@ -46,7 +46,7 @@ def _entries(data: Path) -> list[tuple[Header, Path, int]]:
 
 
 def put_back_part(copy: Path, data: Path, part: str) -> None:
-    """Put the journal or the tables of an older copy in the place of those that are there."""
+    """Replace the journal or the tables by those of an older copy."""
     if part == JOURNAL:
         shutil.rmtree(data / JOURNAL)
         shutil.copytree(copy / JOURNAL, data / JOURNAL)

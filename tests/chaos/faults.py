@@ -1,7 +1,7 @@
-"""What is done to the group: each fault strikes, lasts, and is taken back.
+"""Faults of the group: each strikes, lasts, and is undone.
 
 Faults that cost a disk (a wipe, an older copy, flipped bits) strike one node at a time, and only
-when everything else is whole: with a replication factor of three, two lost disks are one too many.
+when all other disks are whole: with a replication factor of three, two lost disks are too many.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Nemesis:
 
     @contextlib.contextmanager
     def two_at_a_time(self) -> Iterator[None]:
-        """Have the faults of the body choose different nodes."""
+        """Let the faults of the body choose different nodes."""
         self._taken = set()
         try:
             yield
@@ -42,7 +42,7 @@ class Nemesis:
             self._taken = None
 
     def kinds(self) -> dict[str, Fault]:
-        """Return name -> fault, of all that can be done on this machine."""
+        """Return name -> fault, of all that are possible on this machine."""
         found: dict[str, Fault] = {
             name.removeprefix("do_"): getattr(type(self), name)
             for name in dir(self)
@@ -69,7 +69,7 @@ class Nemesis:
     # Processes
 
     async def do_kill(self) -> str:
-        """SIGKILL, and a start a moment later."""
+        """Send SIGKILL, and start the node a moment later."""
         node = self._one()
         await self.arena.kill(node)
         await asyncio.sleep(self._lasting())
@@ -77,7 +77,7 @@ class Nemesis:
         return node.name
 
     async def do_kill_at(self) -> str:
-        """SIGKILL at one of the points of a commit's way, each in its turn."""
+        """Send SIGKILL at one of the points of a commit, each in its turn."""
         node = self._one()
         if not self._points:
             self._points = self.rng.sample(POINTS, len(POINTS))
@@ -86,9 +86,9 @@ class Nemesis:
         for _ in range(300):  # It takes some thousand commits until a file is used again.
             if node.process is None or node.process.poll() is not None:
                 break
-            await asyncio.sleep(0.1)  # Looked at again, so often at most.
+            await asyncio.sleep(0.1)  # The pause between two checks.
         else:
-            point = f"not at {point}"  # Nothing has come by.
+            point = f"not at {point}"  # It was not reached.
         self.arena.switch(node, kill_at=None)
         await self.arena.kill(node)
         await asyncio.sleep(self._lasting() / 2)
@@ -96,7 +96,7 @@ class Nemesis:
         return f"{node.name} {point}"
 
     async def do_kill_two(self) -> str:
-        """SIGKILL of a minority of five."""
+        """Send SIGKILL to a minority of five."""
         nodes = self.rng.sample(self.arena.members, 2)
         for node in nodes:
             await self.arena.kill(node)
@@ -106,7 +106,7 @@ class Nemesis:
         return "+".join(node.name for node in nodes)
 
     async def do_kill_all(self) -> str:
-        """SIGKILL of everybody at once."""
+        """Send SIGKILL to all nodes at once."""
         for node in self.arena.members:
             if node.process is not None:
                 node.process.kill()
@@ -117,7 +117,7 @@ class Nemesis:
         return "all"
 
     async def do_stop(self) -> str:
-        """SIGTERM: it gives its slots away, ends by itself, and is started again."""
+        """Send SIGTERM: the node drains, ends by itself, and is started again."""
         node = self._one()
         if node.process is not None:
             node.process.send_signal(signal.SIGTERM)
@@ -127,13 +127,13 @@ class Nemesis:
         return node.name
 
     async def do_pause(self) -> str:
-        """SIGSTOP and SIGCONT."""
+        """Send SIGSTOP, and SIGCONT later."""
         node = self._one()
         await self.arena.pause(node, self._lasting())
         return node.name
 
     async def do_clock(self) -> str:
-        """The wall clock of a node jumps by up to an hour, either way."""
+        """Move the wall clock of a node by up to an hour, either way."""
         node = self.rng.choice(self.arena.members)  # Also one that another fault strikes.
         self.arena.switch(node, clock_s=self.rng.uniform(-3600, 3600))
         await asyncio.sleep(self._lasting())
@@ -148,45 +148,45 @@ class Nemesis:
         self.arena.mend_links()
 
     async def do_cut(self) -> str:
-        """Two nodes do not hear each other."""
+        """Cut the links between two nodes."""
         one, other = self.rng.sample(self.arena.members, 2)
         await self._cut([(one, other), (other, one)])
         return f"{one.name}|{other.name}"
 
     async def do_one_way(self) -> str:
-        """One node does not get through to another."""
+        """Cut the link from one node to another."""
         one, other = self.rng.sample(self.arena.members, 2)
         await self._cut([(one, other)])
         return f"{one.name}>{other.name}"
 
     async def do_isolate(self) -> str:
-        """One node is alone."""
+        """Cut one node off from all others."""
         node = self._one()
         await self._cut([p for p in permutations(self.arena.members, 2) if node in p])
         return node.name
 
     async def do_split(self) -> str:
-        """A minority of two and a majority."""
+        """Cut the group into a minority of two and a majority."""
         part = self.rng.sample(self.arena.members, 2)
         pairs = permutations(self.arena.members, 2)
         await self._cut([(one, other) for one, other in pairs if (one in part) != (other in part)])
         return "+".join(node.name for node in part)
 
     async def do_links_only(self) -> str:
-        """A node's links are cut while membership finds it healthy."""
+        """Cut a node's links while membership finds it healthy."""
         node = self._one()
         pairs = [p for p in permutations(self.arena.members, 2) if node in p]
         await self._cut(pairs, gossip=False)
         return node.name
 
     async def do_flap(self) -> str:
-        """A link that breaks five times a second."""
+        """Break a link five times a second."""
         one, other = self.rng.sample(self.arena.members, 2)
         for _ in range(self.rng.randint(5, 20)):
             self.arena.cut([(one, other), (other, one)], gossip=False)
-            await asyncio.sleep(0.1)  # For so long it is broken,
+            await asyncio.sleep(0.1)  # The time for which it is broken,
             self.arena.mend_links()
-            await asyncio.sleep(0.1)  # and for so long it holds.
+            await asyncio.sleep(0.1)  # and the time for which it holds.
         return f"{one.name}|{other.name}"
 
     async def _weather(self, **changes: float) -> str:
@@ -202,31 +202,31 @@ class Nemesis:
         return node.name
 
     async def do_half_open(self) -> str:
-        """Links stand, and nothing comes through."""
+        """Keep links open while no bytes pass."""
         return await self._weather(frozen=True)
 
     async def do_delay(self) -> str:
-        """Links are late by 50 to 400 ms."""
+        """Delay links by 50 to 400 ms."""
         return await self._weather(delay_s=0.05, jitter_s=0.35)
 
     async def do_pieces(self) -> str:
-        """Frames arrive in pieces cut at any byte."""
+        """Deliver frames in pieces cut at any byte."""
         return await self._weather(pieces=7)
 
     async def do_trickle(self) -> str:
-        """Links carry 20 kB a second."""
+        """Limit links to 20 kB a second."""
         return await self._weather(rate=20_000.0)
 
     async def do_reset(self) -> str:
-        """Connections are reset in the middle of frames."""
+        """Reset connections in the middle of frames."""
         return await self._weather(reset_p=0.05)
 
     async def do_garbage(self) -> str:
-        """Noise arrives in place of frames."""
+        """Deliver noise in place of frames."""
         return await self._weather(garbage_p=0.02)
 
     async def do_gossip_loss(self) -> str:
-        """A third of membership's packets are lost, everywhere."""
+        """Lose a third of membership's packets, everywhere."""
         for node in self.arena.members:
             self.arena.switch(node, gossip_loss=0.33)
         await asyncio.sleep(self._lasting() + 2)
@@ -236,7 +236,7 @@ class Nemesis:
     # Disks
 
     async def do_slow_disk(self) -> str:
-        """Every fsync of a node takes 200 ms longer."""
+        """Delay every fsync of a node by 200 ms."""
         node = self._one()
         if node.process is not None:
             with contextlib.suppress(AssertionError), disk_fault(node, "delay_enter=200000"):
@@ -244,7 +244,7 @@ class Nemesis:
         return node.name
 
     async def do_disk_error(self) -> str:
-        """An fsync fails: the process must end with 74, and comes back on what the disk has."""
+        """Let an fsync fail: the process must end with 74, and restart from its disk."""
         node = self._one()
         if node.process is None:
             return node.name
@@ -252,7 +252,7 @@ class Nemesis:
             for _ in range(100):
                 if node.process.poll() is not None:
                     break
-                await asyncio.sleep(0.1)  # Looked at again, so often at most.
+                await asyncio.sleep(0.1)  # The pause between two checks.
         ended = node.process.poll()
         if ended not in (None, 74):
             raise AssertionError(f"{node.name} ended with {ended} when its disk failed")
@@ -261,7 +261,7 @@ class Nemesis:
         return node.name
 
     async def do_disk_full(self) -> str:
-        """The small disk of one node has no room for a while."""
+        """Fill the small disk of one node for a while."""
         node = self._small_disk
         assert node is not None
         ballast = node.data / "ballast"
@@ -274,7 +274,7 @@ class Nemesis:
         return node.name
 
     async def do_flip(self) -> str:
-        """Bits flip in a node's tables while it is down, or one in its journal."""
+        """Flip bits in a node's tables while it is down, or one in its journal."""
         node = await self._alone()
         await self.arena.kill(node)
         if self.rng.random() < 0.5:
@@ -288,14 +288,14 @@ class Nemesis:
         return node.name
 
     async def do_wipe(self) -> str:
-        """A node loses its disk, and a new one takes its place."""
+        """Replace a node's disk by a new one."""
         node = await self._alone()
         await self.arena.replace_disk(node)
         await self.arena.recover()
         return node.name
 
     async def _copied(self) -> tuple[LocalNode, Path]:
-        """Return a node that is down, and a copy of its disk from a while before."""
+        """Return a node that is down, and an older copy of its disk."""
         node = await self._alone()
         await self.arena.kill(node)
         copy = self.arena.directory / "older-copy"
@@ -303,12 +303,12 @@ class Nemesis:
         shutil.copytree(node.data, copy)
         self.arena.start_node(node)
         await self.arena.recover()
-        await asyncio.sleep(self._lasting())  # What is done meanwhile is not in the copy.
+        await asyncio.sleep(self._lasting())  # The copy lacks the writes of this time.
         await self.arena.kill(node)
         return node, copy
 
     async def do_older_copy(self) -> str:
-        """A node's disk is put back from a copy that is a few seconds old."""
+        """Restore a node's disk from a copy that is a few seconds old."""
         node, copy = await self._copied()
         put_back(copy, node.data)
         self.arena.start_node(node)
@@ -322,7 +322,7 @@ class Nemesis:
         return node.name
 
     async def do_older_part(self) -> str:
-        """A node's journal or its tables are put back from a copy: it ends with 74, or is whole."""
+        """Restore a node's journal or tables from a copy: it ends with 74, or is whole."""
         node, copy = await self._copied()
         part = self.rng.choice((damage.TABLES, damage.JOURNAL))
         damage.put_back_part(copy, node.data, part)
@@ -331,14 +331,14 @@ class Nemesis:
         return f"{node.name} {part}"
 
     async def _alone(self) -> LocalNode:
-        """Return a node whose disk may be lost now, since everything else is whole."""
+        """Return a node whose disk may be lost now, since all other disks are whole."""
         await self.arena.recover()
         return self._one()
 
     # Members
 
     async def do_join_and_leave(self) -> str:
-        """Two nodes join, and two leave; some node is killed while both sets must agree."""
+        """Let two nodes join and two leave; kill a node while both sets must agree."""
         await self.arena.recover()
         for spare in list(self.arena.spares):
             await self._join(spare)
@@ -353,14 +353,14 @@ class Nemesis:
         return "+".join(node.name for node in leaving)
 
     async def do_replace(self) -> str:
-        """A new node takes a dead one's place."""
+        """Replace a dead node by a new one."""
         await self.arena.recover()
         old, new = self._one(), self.arena.spares[0]
         await self.arena.kill(old)
         return await self._put_in_place_of(old, new)
 
     async def exchange(self) -> str:
-        """A new node takes the place of one that lives: with a kill on the way, most are there."""
+        """Replace a live node by a new one: even with a kill on the way, a majority runs."""
         await self.arena.recover()
         return await self._put_in_place_of(self._one(), self.arena.spares[0])
 

@@ -1,10 +1,10 @@
-"""One process of a consumer group, which says of each record that it has processed it.
+"""One process of a consumer group, which reports each record that it has processed.
 
     python -m tests.chaos.group_member CANDIDATE GROUP TOPIC SESSION_S COMMIT_S URL...
 
 A line for each record, `AT PARTITION OFFSET ROUND INDEX`: the moment (CLOCK_MONOTONIC, which all
-processes share), where it stood, and its mark. It is written before the next record is asked for,
-so before a commit can cover it: what is committed is in somebody's file.
+processes share), its place, and its mark. It is written before the next record is requested, so
+before a commit can cover it: each committed record is in the file of a member.
 """
 
 import asyncio

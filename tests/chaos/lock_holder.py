@@ -2,9 +2,9 @@
 
     python -m tests.chaos.lock_holder CANDIDATE TTL_S LOCK COUNTER URL...
 
-It writes without a condition, under its Fence alone: whoever writes late would set the count back.
-The first write of a turn says nothing new; from then on older tokens are refused, and it reads.
-When it has stood still it first sends what it had in hand, on purpose, and prints the status.
+It writes without a condition, under its Fence alone: a late write would set the count back. The
+first write of a turn changes nothing; from then on older tokens are rejected, and it reads. After a
+pause it first sends its last write on purpose, and prints the status.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from docstore.client import Client, ClientError, Lock, RequestFailed
 
 OK = 200
 GAP_S = 1.0
-"""Whoever does not run for so long has been stopped."""
+"""A process that does not run for this long has been stopped."""
 
 
 async def write(store: Client, method: str, link: str, body: Any, fence: str) -> int:
-    """Write under a fence, once; return the status, 0 if nobody knows what became of it.
+    """Write under a fence, once; return the status, 0 if its fate is unknown.
 
-    Then this turn is over: the first write of the next one keeps out what may still come.
+    In that case the turn is over: the first write of the next one keeps late writes out.
     """
     headers = {"Content-Type": "application/json", "Fence": fence}
     try:

@@ -1,4 +1,4 @@
-"""Clients that put, append, compare and set, delete and read; what they saw, with its times."""
+"""Clients that put, append, compare and set, delete and read; their answers, with times."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from tests.sim.checkers import INFINITE, Event, by_version, by_zones
 DEADLINE_S = 5.0
 SLACK_S = 3.0
 EXPIRES_S = 1_800.0
-"""After which a document is to go: no chapter lasts so long, and a clock may be ahead by more."""
+"""Expiry of documents: longer than any chapter, but a clock may be ahead by more."""
 FACTORY = "/chaos"
 LEVEL_3 = ["PERSISTENCE", "REPLICATION", "OWNER_SELECTION", "ENFORCE_QUORUM"]
 VERBS = {"put": 4, "append": 5, "cas": 3, "delete": 1, "read": 9}
@@ -48,14 +48,14 @@ class Op:
 
 @dataclass(slots=True)
 class Pause:
-    """A node whose process stood still. No node can answer by a deadline that it sleeps through."""
+    """A pause of a node's process. No node can answer by a deadline within its pause."""
 
     node: str
     begun: float
     ended: float = INFINITE
 
     def part_of(self, op: Op, now: float) -> float:
-        """Return for how much of an operation that is answered now its node stood still."""
+        """Return for how long its node was paused during an operation that is answered now."""
         if self.node != op.node:
             return 0.0
         return max(0.0, min(self.ended, now) - max(self.begun, op.start))
@@ -63,7 +63,7 @@ class Pause:
 
 @dataclass(slots=True)
 class Story:
-    """All operations of a chapter, and what was wrong at once."""
+    """All operations of a chapter, and problems that were found at once."""
 
     ops: list[Op] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Story:
     pauses: list[Pause] = field(default_factory=list)
 
     def hold_to_deadline(self, op: Op, now: float) -> None:
-        """Note an answer that comes now, when it should have come before."""
+        """Note an answer that arrives now, if it is too late."""
         took = now - op.start - sum(pause.part_of(op, now) for pause in self.pauses)
         if took > DEADLINE_S + SLACK_S:
             self.errors.append(
@@ -102,7 +102,7 @@ class Mixer:
         self.stop = False
 
     async def run(self) -> None:
-        """Work until told to stop."""
+        """Work until it is stopped."""
         while not self.stop:
             await self._one()
             await asyncio.sleep(self._rng.random() * 0.02)
@@ -117,14 +117,14 @@ class Mixer:
         await self._seen([op], self._ask(op, node))
 
     def _begun(self, kind: str, links: Sequence[str], node: LocalNode) -> list[Op]:
-        """Return operations of one request, which are in the story from now on."""
+        """Return the operations of one request, and add them to the story."""
         uid, start = f"{self._name}.{next(self._numbers)}", time.monotonic()
         ops = [Op(kind, link, uid, node.name, start) for link in links]
         self._story.ops += ops
         return ops
 
     async def _seen(self, ops: Sequence[Op], asking: Awaitable[None]) -> None:
-        """Wait for the answer to a request, and note when it came."""
+        """Wait for the answer to a request, and note when it arrived."""
         try:
             await asking
         except (aiohttp.ClientError, TimeoutError, ConnectionError):
@@ -132,7 +132,7 @@ class Mixer:
         ended, status = time.monotonic(), ops[0].status
         for op in ops:
             op.end = ended if status else INFINITE
-        # That a document is not there, or not as expected, is an answer as good as any.
+        # An answer that a document is absent, or not as expected, counts as well.
         counts = self._story.succeeded if 200 <= status < 500 else self._story.failed
         counts[int((ended - self._began) * 10)] += 1
         if status:
@@ -164,7 +164,7 @@ class Mixer:
 
 
 def judge(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
-    """Return what is wrong with one document. `stored`: version -> document, all there is."""
+    """Return the problems of one document. `stored`: version -> document, all of them."""
     first = min(stored, default=0)  # More than 0 where old tombstones have left the slot a floor.
     if sorted(stored) != list(range(first, first + len(stored))):
         return [f"versions have holes: {sorted(stored)[:20]}"]
@@ -178,22 +178,22 @@ def judge(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
             wrong.append(f"{uid} was applied twice: {made[uid]} and {version}")
         made[uid] = version
     events = []
-    wrong += _deleted_by_nobody(ops, stored)
+    wrong += _deleted_unasked(ops, stored)
     for op in ops:
         wrong += _judge_one(op, stored, made)
         event = _event(op, made)
         if event is not None:
             events.append(event)
     known = {event.version for event in events if event.is_write}
-    # A tombstone whose client heard nothing has no writer among the events.
+    # A tombstone whose client got no answer has no writer among the events.
     events += [Event(True, 0.0, INFINITE, v) for v in stored if v not in known]
     if not wrong:
         wrong += [found for found in (by_version(events), by_zones(events)) if found]
     return wrong
 
 
-def _deleted_by_nobody(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
-    """Say if more was deleted than anybody may have asked for: something went before its time."""
+def _deleted_unasked(ops: list[Op], stored: dict[int, dict[str, Any]]) -> list[str]:
+    """Return deletions that no client may have asked for: a document expired too early."""
     gone = [v for v, each in stored.items() if each["documentUpdateAction"] == "DELETE"]
     asked = [op for op in ops if op.kind == "delete" and (op.status < 300 or op.status == 504)]
     return [f"deleted more often than asked for: {gone}"] if len(gone) > len(asked) else []
@@ -204,7 +204,7 @@ def _judge_one(op: Op, stored: dict[int, dict[str, Any]], made: dict[str, int]) 
     succeeded = 200 <= op.status < 300
     if op.kind == "read":
         if succeeded and op.version not in stored:
-            return [f"{label}: saw version {op.version}, which there is not"]
+            return [f"{label}: saw version {op.version}, which does not exist"]
         return []
     if op.kind == "delete":
         gone = stored.get(op.version if op.version is not None else -1, {})
@@ -221,7 +221,7 @@ def _judge_one(op: Op, stored: dict[int, dict[str, Any]], made: dict[str, int]) 
 
 
 def _event(op: Op, made: dict[str, int]) -> Event | None:
-    """Return the operation for the checkers, None when it says nothing."""
+    """Return the operation for the checkers, None if it proves nothing."""
     succeeded = 200 <= op.status < 300
     if op.kind == "read":
         if op.status not in (200, 404) or op.version is None:

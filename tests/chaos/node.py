@@ -1,17 +1,17 @@
 """One node under test: `python -m tests.chaos.node CONTROL serve ...`, with switches.
 
-A release has no such switches: they are put in from here, around the parts that touch the
-world. CONTROL is a JSON file that the harness rewrites; it is looked at every 50 ms.
+The product has no such switches: this module puts them in, around the parts that touch the
+world. CONTROL is a JSON file that the harness rewrites; it is read every 50 ms.
 
     dial: port of a peer's links -> port of the proxy that this node is to dial instead
-    deaf: gossip ports from and to which nothing gets through
+    deaf: gossip ports from and to which no packet gets through
     gossip_loss: share of datagrams that are lost
-    clock_s: what the wall clock is off by
+    clock_s: error of the wall clock
     kill_at: a point of `points.py` at which the process ends itself, as if it were killed
-    retention_s: age from which old versions are let go of, shorter than a release allows
+    retention_s: age at which old versions are trimmed, shorter than the product allows
     retries_s: the same for tombstones, if that is longer
-    small_memory: what a release keeps in memory for speed is a sixteenth as much, and an
-        Idempotency-Key is kept for a minute instead of ten
+    small_memory: caches are a sixteenth of their usual size, and an Idempotency-Key is kept for
+        a minute instead of ten
 """
 
 import asyncio
@@ -45,7 +45,7 @@ LOOK_S = 0.05
 
 
 class Control:
-    """The switches as they stand."""
+    """The present switches."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,7 +63,7 @@ class Control:
 
 
 class SkewedTime:
-    """Stands in for the time module where the node asks for the wall clock."""
+    """Replaces the time module where the node reads the wall clock."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -85,7 +85,7 @@ def configured(shorter: dict[str, Any], **settings: Any) -> ReplicaConfig:
 
 
 def put_in(module: ModuleType, name: str, value: Any) -> None:
-    """Replace what a module calls by this name; a switch for a name that is gone is none."""
+    """Replace a name in a module; fail if it is gone, since the switch would do nothing."""
     assert hasattr(module, name), f"{module.__name__} has no {name}"
     setattr(module, name, value)
 

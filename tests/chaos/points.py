@@ -1,4 +1,4 @@
-"""Moments on a commit's way to the disk at which a process may be told to end itself."""
+"""Moments of a commit on its way to the disk at which a process may be made to end itself."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from docstore.storage.ring import Entry, Ring
 from docstore.storage.writing import Writer
 
 POINTS = ("journal:written", "follow:begun", "follow:committed", "flush", "lap")
-"""An entry is in the journal and nobody was told; the tables begin to follow; they have, and nobody
-was told; the same, and they let go of the journal; a file of the journal is used again."""
+"""An entry is in the journal, and not acknowledged; the tables begin to follow; they have followed;
+they are flushed, and so release the journal; a file of the journal is used again."""
 
 
 def install(reached: Callable[[str], None], put: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Have `reached` called at each of them, in whatever thread it comes about."""
+    """Call `reached` at each of them, in the thread that reaches it."""
     write, follow, following = DiskFiles.write, Writer.follow, Ring.next
 
     def write_and_tell(self: DiskFiles, name: str, offset: int, parts: Sequence[bytes]) -> None:

@@ -1,8 +1,8 @@
 """A proxy for each directed pair of nodes, which does to their links what networks do.
 
-Bytes are passed on in order or not at all, as TCP has it: late, in pieces cut at any byte, in
-a trickle; the connection is reset in the middle of a frame, refused, or stands half open, where
-nothing comes through and nobody is told. Garbage is what a broken peer would send.
+Bytes are passed on in order or not at all, as by TCP: late, in pieces cut at any byte, slowly;
+the connection is reset in the middle of a frame, refused, or half open, where no bytes pass and
+neither end notices. Garbage is what a broken peer would send.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ class Link:
     """The state of one directed link, switched by the nemesis."""
 
     cut: bool = False
-    """Refuse connections, and break those that stand."""
+    """Refuse connections, and break open ones."""
     frozen: bool = False
     """Half open: take bytes, pass none on."""
     delay_s: float = 0.0
     jitter_s: float = 0.0
     pieces: int = 0
-    """Pass on at most so many bytes at once, a random number of them; 0 for no limit."""
+    """Greatest number of bytes passed on at once, a random number of them; 0 for no limit."""
     rate: float = 0.0
     """Bytes a second; 0 for no limit."""
     reset_p: float = 0.0
@@ -63,7 +63,7 @@ class Proxy:
         await asyncio.gather(*self._pairs, return_exceptions=True)
 
     def break_all(self) -> None:
-        """Reset every connection that stands."""
+        """Reset every open connection."""
         for pair in self._pairs:
             pair.cancel()
 

@@ -1,4 +1,4 @@
-"""What a run of torture has to tell: faults, problems, and a plot of availability."""
+"""Report of a run of torture: faults, problems, and a plot of availability."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.chaos.torture import Account, Strike
 
 AFTER_S = 3.0
-"""How long after its end a fault is held to account for what clients see."""
+"""How long after its end a fault counts as the cause of failed requests."""
 
 
 ABOUT = (
@@ -94,7 +94,7 @@ def write(path: Path, account: "Account", text: str) -> None:
 def keep_evidence(
     account: "Account", link: str, ops: "list[Op]", stored: dict[int, dict[str, Any]]
 ) -> None:
-    """Keep what clients saw of a document, and what is stored, in the order of time."""
+    """Keep the answers about a document, and its stored versions, in the order of time."""
     kept = Path(tempfile.gettempdir()) / f"docstore-torture-{account.seed}"
     kept.mkdir(exist_ok=True)
     began = account.began
@@ -119,11 +119,11 @@ PAGES = {
     "digests": "/core/management/digests",
     "selector": "/core/node-selectors/default",
 }
-"""What each node says of itself when something was found."""
+"""Pages of each node that are kept when a problem was found."""
 
 
 def keep_logs(directory: Path, seed: int, nodes: Sequence[LocalNode]) -> None:
-    """Keep what the nodes have said and say, for whoever looks into it."""
+    """Keep the nodes' logs and pages for an investigation."""
     kept = Path(tempfile.gettempdir()) / f"docstore-torture-{seed}"
     kept.mkdir(exist_ok=True)
     for log in directory.glob("*/log.txt"):

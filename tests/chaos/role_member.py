@@ -1,12 +1,12 @@
-"""One process that takes part in exclusive roles, and says at each look which of them it leads.
+"""One process that takes part in exclusive roles, and reports at each look which of them it leads.
 
     python -m tests.chaos.role_member CANDIDATE SESSION_S ROLES GUARDED URL...
 
 A line for each look, `BEFORE AFTER TOKEN TOKEN...`: it was between these two moments of
 CLOCK_BOOTTIME, which all processes share; a token for each role, 0 where it does not lead.
 Each tenure of a role begins with a write of its token to GUARDED-<role> under its Fence: from then
-on older ones are refused there. A process that has stood still first looks, and then sends, on
-purpose, what it had in hand, and prints `late STATUS` for each.
+on older ones are rejected there. A process that was paused first looks, and then sends its old
+writes on purpose, and prints `late STATUS` for each.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from tests.chaos.lock_holder import write
 NAME = "chaos"
 LOOK_S = 0.005
 STILL_SESSIONS = 2
-"""Whoever does not run for so long has been stopped."""
+"""A process that does not run for this many sessions has been stopped."""
 
 
 def look(role: Role) -> tuple[float, list[int]]:
-    """Print what is led at this moment; return when and what it was."""
+    """Print the roles that are led at this moment; return the time and the tokens."""
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     tokens = [role.token(each) if role.leads(each) else 0 for each in range(role.roles)]
     after = time.clock_gettime(time.CLOCK_BOOTTIME)

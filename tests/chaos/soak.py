@@ -1,11 +1,11 @@
-"""Long quiet use, in which nothing may grow: python -m tests.chaos.soak --minutes M.
+"""Long steady use, in which no resource may grow: python -m tests.chaos.soak --minutes M.
 
-Tenants create documents under names that never come again, change them, read them and delete them
-all, most at level 3 and some at level 2; visitors do what is odd: follow changes and hang up, ask
-for what is not there, send half a request. Old versions go after a minute, so that as much is
-stored at the end as after the first minutes, and whatever still grows then is lost. Reliability
-line R39, in minutes instead of a day: from the third quarter of the run to the last no node's
-memory, open files or tasks may grow, nor its write-ahead log beyond its bound.
+Tenants create documents under names that are never reused, change them, read them and delete them
+all, most at level 3 and some at level 2; visitors do unusual things: follow changes and hang up,
+request absent documents, send half a request. Old versions are trimmed after a minute, so that as
+much is stored at the end as after the first minutes, and any growth is a leak. Reliability line
+R39, in minutes instead of a day: from the third quarter of the run to the last no node's memory,
+open files or tasks may grow, nor its write-ahead log beyond its bound.
 """
 
 import argparse
@@ -31,17 +31,17 @@ from tests.docstore.watching import metrics
 
 SIZE, STRONG, WEAK, VISITORS = 3, 4, 2, 2
 WEAKER = "/weaker"
-"""A factory of level 2, where reads may be behind: there only refusals are wrong."""
+"""A factory of level 2, where reads may be behind: there only rejections are wrong."""
 DOCUMENTS, ROUNDS = 40, 4
 RATE = 30.0
-"""Requests a second of each tenant, whatever else the machine does: what is kept for some minutes
-takes more room when there is more of it."""
+"""Requests a second of each tenant, at any load of the machine: data kept for some minutes must not
+vary with it."""
 SAMPLE_S = 10.0
 GROWN_MB_MAX, GROWN_MAX, WAL_MB_MAX = 1.5, 8, 64.0
 """By how much a node's memory, and its open files and tasks, may be more in the last quarter than
 in the one before; the largest write-ahead log."""
 SWITCHES = {"retention_s": 60.0, "retries_s": 60.0, "small_memory": True}
-"""What a release fills in an hour or a day is full after some minutes: see `node.py`."""
+"""Caches that fill in an hour or a day by default are full after some minutes: see `node.py`."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Account:
-    """All that a run has seen."""
+    """Observations of a run."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     took_s: list[float] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Account:
 
 
 class Caller:
-    """Asks random nodes."""
+    """Sends requests to random nodes."""
 
     def __init__(
         self, name: str, urls: list[str], session: aiohttp.ClientSession, account: Account
@@ -92,7 +92,7 @@ class Caller:
         wanted: Collection[int] = (),
         **headers: str,
     ) -> bytes:
-        """Send one request, note its answer and how long it took, and return what it said."""
+        """Send one request, note its answer and duration, and return the body."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         begun = time.perf_counter()
@@ -114,7 +114,7 @@ STALE = {"Docstore_Consistency": "stale"}
 async def live(caller: Caller, factory: str, *also: int) -> None:
     """Create some documents, change and read them again and again, and delete them.
 
-    also: statuses that are no fault, beside those of success.
+    also: statuses that are right, beside those of success.
     """
     generation = next(caller.numbers)
     links = [f"{factory}/{caller.name}-{generation}-{number}" for number in range(DOCUMENTS)]
@@ -138,7 +138,7 @@ async def live(caller: Caller, factory: str, *also: int) -> None:
 
 
 async def visit(caller: Caller) -> None:
-    """Do one of what is odd, and hang up."""
+    """Do one unusual thing, and hang up."""
     number = next(caller.numbers)
     fresh = f"{FACTORY}/{caller.name}-visit-{number}"
     odd: list[Callable[[], Awaitable[object]]] = [
@@ -242,7 +242,7 @@ def grown(values: list[float]) -> float:
 
 
 def judge(account: Account) -> list[str]:
-    """Return what grows, and what else was wrong."""
+    """Return the resources that grow, and other problems."""
     wrong = account.wrong[:10]
     print(
         f"p99 {statistics.median(account.p99_ms):.1f} ms, {grown(account.p99_ms):+.1f} at the end"
@@ -259,7 +259,7 @@ def judge(account: Account) -> list[str]:
 
 
 async def soak(minutes: float, directory: Path) -> Account:
-    """Use a group for so long."""
+    """Use a group for this time."""
     account = Account()
     cluster = LocalCluster(SIZE, directory)
     for node in cluster.nodes:

@@ -1,4 +1,4 @@
-"""What batches under torture are judged by: each rule sees what breaks it."""
+"""The judges of batches under torture: each rule reports its violation."""
 
 import pytest
 

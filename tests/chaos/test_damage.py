@@ -1,4 +1,4 @@
-"""What torture does to files is what it says."""
+"""Torture damages files as it says."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the lines over owners judge by: each rule sees what breaks it."""
+"""The judges of the lines about owners: each rule reports its violation."""
 
 from docstore.client.producer import Position
 from tests.chaos.lines.flights import Flown

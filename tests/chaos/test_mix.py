@@ -1,4 +1,4 @@
-"""Answers that come too late: whose fault that is, when a process stood still."""
+"""Late answers: whether the node or its pause is to blame."""
 
 import pytest
 

@@ -1,9 +1,9 @@
 """Torture of a group: python -m tests.chaos.torture --minutes M --seed S [--size N] [--only KINDS].
 
 Chapter after chapter: clients work on documents of their own, faults strike, two of different kinds
-at a time unless `--alone` is given, all is mended, and
-what clients were told is held against what is stored by both checkers. Ends non-zero as soon as a
-promise was broken, with the seed; the report tells what was done and what was seen.
+at a time unless `--alone` is given, all is repaired, and both checkers compare the clients' answers
+with the stored versions. Ends non-zero as soon as a promise was broken, with the seed; the report
+lists the faults and the answers.
 """
 
 import argparse
@@ -62,12 +62,12 @@ BESIDE = (
     "kill", "pause", "clock", "cut", "one_way", "isolate", "half_open", "delay", "gossip_loss",
     "slow_disk", "disk_full",
 )  # fmt: skip
-"""What may strike while another fault lasts: it costs no disk, and passes by itself."""
+"""Faults that may strike while another one lasts: they cost no disk, and pass by themselves."""
 
 
 @dataclass(slots=True)
 class Strike:
-    """One fault, with what it did to the clients."""
+    """One fault, with its effect on the clients."""
 
     kind: str
     where: str
@@ -77,16 +77,16 @@ class Strike:
 
 @dataclass(slots=True)
 class Account:
-    """All that a run has seen."""
+    """Observations of a run."""
 
     seed: int
     began: float
     strikes: list[Strike] = field(default_factory=list)
     operations: int = 0
     batches: int = 0
-    """Atomic ones, as many as were answered."""
+    """Number of atomic batches that were answered."""
     moments: int = 0
-    """At which all documents of a key were looked at."""
+    """Number of instants at which all documents of a key were read."""
     chapters: int = 0
     problems: list[str] = field(default_factory=list)
     story: Story = field(default_factory=Story)
@@ -104,10 +104,10 @@ class Torture:
         self._kinds, self._alone = kinds, alone
         self._deck: list[str] = []
         self.enough = False
-        """Set to end after the chapter that is under way."""
+        """Whether to end after the present chapter."""
 
     async def run(self, session: aiohttp.ClientSession, minutes: float) -> None:
-        """Write chapters until the time is over or something is wrong."""
+        """Play chapters until the time is over or a problem is found."""
         await declare(session, self._arena.members[0].url)
         await declare_orders(session, self._arena.members[0].url)
         until = self._account.began + minutes * 60
@@ -219,7 +219,7 @@ class Torture:
 
 
 def certificates(directory: Path, size: int) -> Path:
-    """Make a CA, which this process believes from now on, and a certificate for each node."""
+    """Make a CA, which this process trusts from now on, and a certificate for each node."""
     nodes = [f"n{number}" for number in range(1, size + SPARES + 1)]
     make_authority(directory, "torture", 1)
     for node in nodes:
@@ -237,7 +237,7 @@ async def torture(
     tls: bool = False,
     alone: bool = False,
 ) -> Account:
-    """Run for so long; return what was seen. alone: one fault at a time."""
+    """Run for this time; return the observations. alone: one fault at a time."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="docstore-torture-") as directory:
         certs = certificates(Path(directory) / "certs", size) if tls else None

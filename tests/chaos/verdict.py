@@ -1,4 +1,4 @@
-"""What came of a round: how long documents were away, and whether there is one history."""
+"""Verdict on a round: how long documents were away, and whether there is one history."""
 
 from collections import defaultdict
 from typing import Any
@@ -49,7 +49,7 @@ async def versions_of(
 async def one_history(
     arena: Arena, session: aiohttp.ClientSession, links: list[str], ops: list[Op]
 ) -> list[str]:
-    """Read every document back, through changing nodes; return what is wrong."""
+    """Read every document back, through changing nodes; return the problems."""
     by_link: dict[str, list[Op]] = defaultdict(list)
     for op in ops:
         by_link[op.link].append(op)

@@ -21,7 +21,7 @@ SESSION_MS, COMMIT_MS = 3_000, 500
             " lost, none twice but what was not committed, in order by key, over HTTP the same",
             size=3, kafka=True)  # fmt: skip
 async def members_killed(stage: Stage) -> Seen:
-    """Members and producer are those of Kafka."""
+    """Kill members while members and producer are those of Kafka."""
 
     async def produce(_: list[str], flown: Flown) -> None:
         await asyncio.to_thread(_produce, stage.kafka, flown)

@@ -1,4 +1,4 @@
-"""One process of a group of aiokafka's consumers, which says of each record that it has it.
+"""One process of a group of aiokafka's consumers, which reports each record that it has.
 
     python -m tests.chaos.kafka.member CANDIDATE BOOTSTRAP GROUP TOPIC SESSION_MS COMMIT_MS URL...
 

@@ -1,6 +1,6 @@
 """Play reliability lines: python -m tests.chaos.lines [R07 R09 ...] [--share 0.2] [--report FILE].
 
-share: of what a line asks for, its cycles, rounds or minutes; 1 for all of it.
+share: part of a line's cycles, rounds or minutes that is played; 1 for all of them.
 """
 
 import argparse
@@ -34,7 +34,7 @@ __all__ = [
     "counting", "cut", "disks", "groups", "kafka_lines", "levels", "locks", "members", "owners",
     "roles", "strain", "stream_disks", "streams", "walks",
 ]  # fmt: skip
-"""Each enters its lines."""
+"""Modules that each enter their lines."""
 
 
 def row_of(line: Line, seen: Seen) -> str:

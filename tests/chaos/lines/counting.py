@@ -1,4 +1,4 @@
-"""Nothing is won twice, counted twice, or brought back: lines R08, R09, R11."""
+"""No version is won twice, no increment counted twice, no deletion undone: lines R08, R09, R11."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ STALE = {"Docstore-Consistency": "stale"}
 
 @line("R08", "100 conditional PUTs at once for each of 10,000 versions: one winner each")
 async def one_winner(stage: Stage) -> Seen:
-    """Have rivals replace a version through all nodes, and the next one, and so on."""
+    """Let rivals replace a version through all nodes, and the next one, and so on."""
     link = f"{FACTORY}/contested"
     nodes = stage.arena.members
     async with stage.session.put(nodes[0].url + link, json={"by": -1}) as made:
@@ -32,12 +32,12 @@ async def one_winner(stage: Stage) -> Seen:
     answers: Counter[int] = Counter()
     versions = stage.share_of(10_000)
     for version in range(1, versions + 1):
-        told = await asyncio.gather(
+        replies = await asyncio.gather(
             *(_replace(stage, nodes[rival % len(nodes)], link, tag, rival)
               for rival in range(RIVALS))
         )  # fmt: skip
-        answers.update(status for status, _ in told)
-        winners = [(rival, new) for rival, (status, new) in enumerate(told) if status == 200]
+        answers.update(status for status, _ in replies)
+        winners = [(rival, new) for rival, (status, new) in enumerate(replies) if status == 200]
         page = await asyncio.to_thread(page_of, nodes[version % len(nodes)].url + link)
         seen = page["documentVersion"], page["by"]
         if [seen] != [(version, rival) for rival, _ in winners]:
@@ -51,14 +51,14 @@ async def _replace(
     stage: Stage, node: LocalNode, link: str, tag: str, rival: int
 ) -> tuple[int, str]:
     headers = {"If-Match": tag}
-    async with stage.session.put(node.url + link, json={"by": rival}, headers=headers) as told:
-        await told.read()
-        return told.status, told.headers.get("ETag", "")
+    async with stage.session.put(node.url + link, json={"by": rival}, headers=headers) as answer:
+        await answer.read()
+        return answer.status, answer.headers.get("ETag", "")
 
 
 @dataclass(slots=True)
 class Tally:
-    """What appenders were told."""
+    """Answers that appenders got."""
 
     acknowledged: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
@@ -69,7 +69,7 @@ class Tally:
 @line("R09", "100,000 increments through random nodes with a kill every 5 s: as many as were"
              " acknowledged or are unknown, none twice")  # fmt: skip
 async def increments(stage: Stage) -> Seen:
-    """Append to lists, which is an increment that tells whose it was, while nodes are killed."""
+    """Append to lists, each entry an increment with its author, while nodes are killed."""
     wanted = stage.share_of(100_000)
     links = [f"{FACTORY}/list{number}" for number in range(COUNTERS)]
     for link in links:
@@ -85,7 +85,7 @@ async def increments(stage: Stage) -> Seen:
         victim = stage.arena.rng.choice(stage.arena.members)
         await stage.arena.kill(victim)
         kills += 1
-        await asyncio.sleep(0.5)  # The others write on without it.
+        await asyncio.sleep(0.5)  # The other nodes write without it.
         stage.arena.start_node(victim)
     await asyncio.gather(*tasks)
     await stage.arena.recover()
@@ -116,9 +116,9 @@ async def _append(stage: Stage, links: list[str], name: int, tally: Tally, wante
         with contextlib.suppress(aiohttp.ClientConnectorError):
             status = 504
             with contextlib.suppress(aiohttp.ServerDisconnectedError, TimeoutError, OSError):
-                async with stage.session.patch(url, data=body, headers=headers) as told:
-                    await told.read()
-                    status = told.status
+                async with stage.session.patch(url, data=body, headers=headers) as answer:
+                    await answer.read()
+                    status = answer.status
         tally.acknowledged.update([uid] if status == 200 else [])
         tally.unknown += status in (0, 504)
         tally.done += status == 200
@@ -129,7 +129,7 @@ async def _append(stage: Stage, links: list[str], name: int, tally: Tally, wante
 @line("R11", "1,000,000 cycles of create and delete with a node down in the middle, purge on:"
              " nothing comes back, versions only grow", retention_s=10.0)  # fmt: skip
 async def churn(stage: Stage) -> Seen:
-    """Create, delete and create again; let tombstones go; look at every copy, and go on."""
+    """Create, delete and create again; let tombstones be trimmed; check every copy; repeat."""
     links = [f"{FACTORY}/churn{number}" for number in range(LINKS)]
     cycles = stage.share_of(1_000_000) // LINKS
     last = dict.fromkeys(links, -1)
@@ -145,18 +145,18 @@ async def churn(stage: Stage) -> Seen:
             wrong += await _all_of(stage, verb, links, cycle, last)
     wrong += await _shown(stage, dict.fromkeys(links, None))
     # Three copies of each; the last row of each slot stays.
-    await stage.arena.wait(lambda: _purged(stage) >= 2 * LINKS, "tombstones are let go of")
+    await stage.arena.wait(lambda: _purged(stage) >= 2 * LINKS, "tombstones are trimmed")
     alive = links[: LINKS // 2]
     wrong += await _all_of(stage, "PUT", alive, cycles, last)
     wrong += await _shown(stage, {link: cycles if link in alive else None for link in links})
-    figures = f"{cycles * LINKS:,} cycles, {_purged(stage):.0f} copies of tombstones let go of"
+    figures = f"{cycles * LINKS:,} cycles, {_purged(stage):.0f} copies of tombstones trimmed"
     return Seen(not wrong, figures, wrong)
 
 
 async def _all_of(
     stage: Stage, verb: str, links: list[str], cycle: int, last: dict[str, int]
 ) -> list[str]:
-    """Do one thing to all of them in bulk, until it is done; return versions that did not grow."""
+    """Do one operation on all links in bulk, until it is done; return wrong answers."""
     wrong: list[str] = []
     left = list(links)
     for _ in range(60):
@@ -165,8 +165,8 @@ async def _all_of(
         node = stage.arena.rng.choice(stage.arena.running())
         body = b"".join(json.dumps(each).encode() + b"\n" for each in lines)
         url = f"{node.url}/core/bulk"
-        async with stage.session.post(url, data=body, headers=NDJSON) as told:
-            answers = [json.loads(each) for each in (await told.read()).splitlines()]
+        async with stage.session.post(url, data=body, headers=NDJSON) as answered:
+            answers = [json.loads(each) for each in (await answered.read()).splitlines()]
         again = []
         for link, answer in zip(left, answers, strict=True):
             if answer["status"] in (200, 201):
@@ -176,17 +176,17 @@ async def _all_of(
                 last[link] = version
             elif answer["status"] in (503, 504):
                 again.append(link)
-            elif (verb, answer["status"]) != ("DELETE", 404):  # That of one that was unknown.
+            elif (verb, answer["status"]) != ("DELETE", 404):  # After one of unknown fate.
                 wrong.append(f"{verb} {link} was answered {answer}")
         left = again
         if not left:
             return wrong
-        await asyncio.sleep(0.2)  # A moment for whoever takes over.
+        await asyncio.sleep(0.2)  # A moment for a takeover.
     return [*wrong, f"{len(left)} were never done"]
 
 
 async def _shown(stage: Stage, wanted: dict[str, int | None]) -> list[str]:
-    """Return what is other than wanted on any copy, once all have come to the same point."""
+    """Return the differences of any copy from the wanted state, once all are up to date."""
     wrong: list[str] = []
 
     def differing() -> list[str]:
@@ -202,11 +202,11 @@ async def _shown(stage: Stage, wanted: dict[str, int | None]) -> list[str]:
         wrong = await asyncio.to_thread(differing)
         if not wrong:
             return []
-        await asyncio.sleep(0.5)  # Looked at again, so often at most.
+        await asyncio.sleep(0.5)  # The pause between two checks.
     return wrong
 
 
 def _purged(stage: Stage) -> float:
-    """Return how many tombstones all nodes together have let go of."""
+    """Return how many tombstones all nodes together have trimmed."""
     name = "docstore_protocol_purged_total"
     return sum(metrics(node).get(name, 0.0) for node in stage.arena.members)

@@ -1,8 +1,8 @@
 """A cut into minority and majority, line R04, and each directed link held in turn, line R40.
 
-What is promised (docs/guarantees.md): in the minority every write and strong read that begins
-1.5 s or more after the cut is answered 503, earlier ones 503 or 504, all within 2 s; the majority
-goes on within 3 s; after healing there is one history.
+The promise (docs/guarantees.md): in the minority every write and strong read that begins 1.5 s or
+more after the cut is answered 503, earlier ones 503 or 504, all within 2 s; the majority continues
+within 3 s; after healing there is one history.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from tests.chaos.verdict import gap_s, one_history
 
 CUT_S, SURE_S, ANSWER_S, ONWARD_S = 8.0, 1.5, 2.0, 3.0
 HELD_S, DIALLED_S = 30.0, 4.0
-"""For how long a link is held, and after how long what hung has been dialled anew."""
+"""How long a link is held, and after how long hanging connections have been dialled anew."""
 LINKS, CLIENTS = 12, 4
 
 
 async def _round(
     arena: Arena, session: aiohttp.ClientSession, number: int
 ) -> tuple[list[str], float, Counter[int]]:
-    """Cut two of five off; return what was wrong, the majority's gap, the minority's answers."""
+    """Cut two of five off; return the problems, the majority's gap, the minority's answers."""
     links = [f"{FACTORY}/s{number}-{each}" for each in range(LINKS)]
     minority = arena.rng.sample(arena.members, 2)
     majority = [node for node in arena.members if node not in minority]
@@ -43,7 +43,7 @@ async def _round(
 
     mixers = clients(minority, "minority") + clients(majority, "majority")
     tasks = [asyncio.create_task(mixer.run()) for mixer in mixers]
-    await asyncio.sleep(2.0)  # What both sides have in common, before they are cut.
+    await asyncio.sleep(2.0)  # Operations on the whole group, before it is cut.
     cut_at = time.monotonic()
     pairs = permutations(arena.members, 2)
     arena.cut([(a, b) for a, b in pairs if (a in minority) != (b in minority)], gossip=True)
@@ -74,7 +74,7 @@ def _minority(
         answers[op.status] += sure
         if took_s > ANSWER_S:
             wrong.append(f"the minority took {took_s:.2f} s for {op.kind}, answered {op.status}")
-        # Just after the cut, what the majority of before has decided may still be answered.
+        # Just after the cut, decisions of the former majority may still be answered.
         if sure and op.status != 503:
             since = op.start - cut_at
             wrong.append(f"the minority answered {op.kind} with {op.status} {since:.2f} s after")
@@ -90,10 +90,10 @@ async def minority(stage: Stage) -> Seen:
     problems: list[str] = []
     answers: Counter[int] = Counter()
     for number in range(stage.share_of(50)):
-        wrong, away_s, told = await _round(stage.arena, stage.session, number)
+        wrong, away_s, answered = await _round(stage.arena, stage.session, number)
         gaps.append(away_s)
         problems += wrong
-        answers += told
+        answers += answered
     figures = (
         f"{len(gaps)} cuts, {answers.total():,} requests in the minority, {answers[503]:,} answered"
         f" 503; the majority's longest gap {max(gaps):.2f} s"
@@ -107,7 +107,7 @@ async def minority(stage: Stage) -> Seen:
 async def held(stage: Stage) -> Seen:
     """Hold one link after the other, while clients of all nodes write and read."""
     arena, problems, slowest_s, count = stage.arena, [], 0.0, 0
-    links = [f"{FACTORY}/h-{number}" for number in range(5 * LINKS)]  # Of every owner some.
+    links = [f"{FACTORY}/h-{number}" for number in range(5 * LINKS)]  # Some of every owner.
     pairs = arena.rng.sample(list(permutations(arena.members, 2)), stage.share_of(20))
     async with stage.load(arena.members, links, CLIENTS * 2) as story:
         for one, other in pairs:

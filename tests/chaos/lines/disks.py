@@ -22,7 +22,7 @@ STALE = {"Docstore-Consistency": "stale"}
 
 
 async def _until(condition: Callable[[], bool], limit_s: float) -> float:
-    """Return after how long it was true, the limit when it was not."""
+    """Return after how long it was true, the limit if it never was."""
     begun = time.monotonic()
     while time.monotonic() < begun + limit_s:
         if await asyncio.to_thread(condition):
@@ -42,7 +42,7 @@ def _links(name: str, count: int) -> list[str]:
 @line("R16", "one disk emptied, an old copy put on another, or its journal or tables alone: none"
              " counts as what it was, 0 loss, said within 5 s", copies="all")  # fmt: skip
 async def lost_disks(stage: Stage) -> Seen:
-    """Empty a disk, put an older copy on another; then halves of copies, one after the other."""
+    """Empty a disk, restore an older copy on another; then halves of copies, one by one."""
     holds, figures, wrong = await _emptied_and_restored(stage)
     for part in (damage.JOURNAL, damage.TABLES):
         its, more, problems = await _put_back(stage, part)
@@ -51,7 +51,7 @@ async def lost_disks(stage: Stage) -> Seen:
 
 
 async def _emptied_and_restored(stage: Stage) -> tuple[bool, str, list[str]]:
-    """Start both as if nothing had been."""
+    """Start both nodes with the usual command."""
     links = _links("lost", 24)
     emptied, restored = stage.arena.rng.sample(stage.arena.members, 2)
     copy = await _copied(stage, restored)
@@ -61,7 +61,7 @@ async def _emptied_and_restored(stage: Stage) -> tuple[bool, str, list[str]]:
         await stage.arena.kill(restored)
         empty(emptied.data)
         put_back(copy, restored.data)
-        # What a supervisor does: the same command again.
+        # As a supervisor does: the same command again.
         stage.arena.start_node(emptied)
         stage.arena.start_node(restored)
         old_s, new_s = await asyncio.gather(
@@ -81,7 +81,7 @@ async def _emptied_and_restored(stage: Stage) -> tuple[bool, str, list[str]]:
 
 
 async def _put_back(stage: Stage, part: str) -> tuple[bool, str, list[str]]:
-    """Put one half of an older copy of a disk back: its node ends over it, or is whole again."""
+    """Restore one half of an older copy of a disk: its node ends, or is whole again."""
     links = _links(f"{part}-", 24)
     node = stage.arena.rng.choice(stage.arena.members)
     copy = await _copied(stage, node)
@@ -93,17 +93,17 @@ async def _put_back(stage: Stage, part: str) -> tuple[bool, str, list[str]]:
         took_s = await _until(lambda: _ended(node) or _is_whole(node), 30.0)
         code = node.process and node.process.poll()
         await stage.arena.recover()
-        await asyncio.sleep(3.0)  # Operations on what was put back, for the history.
+        await asyncio.sleep(3.0)  # Operations on the restored disk, for the history.
     wrong = story.errors + await stage.judged(links, story.ops)
     said = "it was whole" if code is None else f"it ended with {code}"
-    # Tables that are older are made whole by the journal; the other way round nothing can be.
+    # The journal makes older tables whole; nothing makes an older journal whole.
     holds = code == 74 if part == damage.JOURNAL else code in (74, None)
     figures = f"{part} alone put back: {said} after {took_s:.1f} s, {len(story.ops):,} operations"
     return holds and took_s <= 5.0, figures, wrong
 
 
 async def _copied(stage: Stage, node: LocalNode) -> Path:
-    """Copy a disk on which nothing runs meanwhile."""
+    """Copy a disk while its node is down."""
     copy = stage.arena.directory / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     await stage.arena.kill(node)
@@ -137,7 +137,7 @@ async def flipped(stage: Stage) -> Seen:
         found = await _read_all(stage, victim, texts)
         reads += len(found)
         wrong += [link for link, text in found.items() if text != texts[link]]
-        await asyncio.sleep(0.2)  # Readers beside a repair, that do not slow it down.
+        await asyncio.sleep(0.2)  # Readers that do not slow a repair down.
     replaced = await repaired
     took_s = time.monotonic() - begun
     found = await _read_all(stage, victim, texts)
@@ -150,7 +150,7 @@ async def flipped(stage: Stage) -> Seen:
 
 
 async def _repaired(stage: Stage, node: LocalNode) -> bool:
-    """Return once every row was looked at and is right; say whether it took another disk."""
+    """Return once every row was verified and is right; say whether it took another disk."""
     process = node.process
     await stage.arena.recover()
     await stage.arena.scrubbed(node)
@@ -159,16 +159,16 @@ async def _repaired(stage: Stage, node: LocalNode) -> bool:
 
 
 async def _read_all(stage: Stage, node: LocalNode, texts: dict[str, str]) -> dict[str, str]:
-    """Return what a node's own copy and its owners give, where they give anything."""
+    """Return the answers of a node's own copy and of the owners, where there are any."""
     found: dict[str, str] = {}
     gate = asyncio.Semaphore(32)
 
     async def read(link: str, headers: dict[str, str]) -> None:
         async with gate:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                async with stage.session.get(node.url + link, headers=headers) as told:
-                    if told.status == 200:
-                        text = (await told.json())["text"]
+                async with stage.session.get(node.url + link, headers=headers) as answer:
+                    if answer.status == 200:
+                        text = (await answer.json())["text"]
                         # A wrong text is never forgotten.
                         found[link] = text if found.get(link, text) == texts[link] else "wrong"
 
@@ -198,7 +198,7 @@ async def sync_fails(stage: Stage) -> Seen:
             await asyncio.sleep(4.0)
         since = failing_at + times[-1]
         late = [op for op in its.ops if 200 <= op.status < 300 and op.start > since]
-        wrong += [f"{op.uid} was taken after the end" for op in late]
+        wrong += [f"{op.uid} was accepted after the end" for op in late]
         before = answered(story.ops, failing_at - 2, failing_at)
         shares.append(answered(story.ops, since + 2, since + 4) / max(1, before))
         await stage.arena.kill(victim)

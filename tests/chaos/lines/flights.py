@@ -1,8 +1,8 @@
-"""Flights as records under faults: a producer, readers at all nodes, and what must hold at the end.
+"""Flights as records under faults: a producer, readers at all nodes, and the checks at the end.
 
 Every record is numbered, and its key is the airport that the flight left from. The producer begins
-a new round with all flights, under the same id, until it is told to stop. Meanwhile committed
-readers go round all nodes, one a partition, and somebody looks at the high watermarks.
+a new round with all flights, under the same id, until it must stop. Meanwhile committed readers,
+one a partition, use one node after the other, and the high watermarks are checked.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ AIRPORTS = [f"{a}{b}" for a in ("AB", "CD", "EL", "FL", "SA") for b in "ACDEKLMN
 POLL_S = 0.1
 
 Mark = tuple[int, int]
-"""Of a round, and of a flight in it."""
+"""(number of a round, number of a flight in it)."""
 
 
 @functools.cache
 def flights() -> list[dict[str, Any]]:
-    """Return what FLIGHTS names, a JSON array; without it, flights as they might have been."""
+    """Return the JSON array that FLIGHTS names; without it, invented flights."""
     if path := os.environ.get("FLIGHTS"):
         return list(json.loads(Path(path).read_text()))
     rng = random.Random(11)
@@ -54,35 +54,35 @@ def flights() -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class Flown:
-    """What was sent, told and seen."""
+    """Records sent, answers and records read."""
 
     told: Counter[str] = field(default_factory=Counter)
-    """What single requests of the producer came to."""
+    """Outcomes of single requests of the producer."""
     rounds: int = 0
     places: dict[Mark, Position] = field(default_factory=dict)
-    """What was acknowledged, and where."""
+    """Acknowledged record -> its place."""
     acks: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Partition -> when something was acknowledged."""
+    """Partition -> times of its acknowledgements."""
     starts: list[tuple[float, float]] = field(default_factory=list)
-    """From when until when a producer began."""
+    """Begin and end of each start of a producer."""
     seen: dict[tuple[int, int], Any] = field(default_factory=dict)
-    """Partition and offset -> what a committed reader has been given there, its mark."""
+    """Partition and offset -> the mark that a committed reader got there."""
     reads: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     is_over: bool = False
-    """No round begins any more."""
+    """Whether no round begins any more."""
     is_done: bool = False
 
     def see(self, partition: int, offset: int, value: Any) -> None:
-        """A committed reader was given this."""
+        """Note a record that a committed reader got."""
         before = self.seen.setdefault((partition, offset), value["mark"])
         if before != value["mark"]:
             self.wrong.append(f"{partition}/{offset}: read {before}, then {value['mark']}")
 
     def away_s(self, partition: int, since: float, until: float) -> float:
-        """Return for how long a partition took nothing, at most, in a span of time.
+        """Return the longest time in a span in which a partition acknowledged no record.
 
-        Between two rounds there is nothing to take.
+        Between two rounds there are no records to acknowledge.
         """
         times = [at for at in self.acks[partition] if since <= at < until]
         gaps = itertools.pairwise([since, *times, until])
@@ -97,14 +97,14 @@ Produce = Callable[[list[str], Flown], Coroutine[Any, Any, None]]
 
 
 class CountingClient(Client):
-    """The package's client; what its requests for appending come to is counted."""
+    """The package's client, which counts the outcomes of its produce requests."""
 
     def __init__(self, urls: list[str], told: Counter[str]) -> None:
         super().__init__(urls)
         self._told = told
 
     async def once(self, url: str, method: str, *more: Any, **named: Any) -> Any:
-        """Ask one node, once."""
+        """Send one request to one node."""
         try:
             found = await super().once(url, method, *more, **named)
         except ClientError as error:
@@ -133,7 +133,7 @@ async def flying(
 ) -> AsyncIterator[Flown]:
     """Create the topic; produce and read until the block ends, and to the end of the round.
 
-    produce: appends rounds of flights; without it, our own client does.
+    produce: appends rounds of flights; by default our own client does.
     """
     nodes = stage.arena.members
     asked = {"name": TOPIC, "partitions": PARTITIONS, "replicationFactor": 3, **topic}
@@ -189,13 +189,13 @@ def _acknowledged(flown: Flown, mark: Mark, future: "asyncio.Future[Position]") 
         flown.acks[place.partition].append(time.monotonic())
 
 
-# What others see meanwhile
+# Readers meanwhile
 
 
 async def fetched(
     stage: Stage, node: LocalNode, partition: int, since: int | str, **more: Any
 ) -> tuple[int, Mapping[str, str], list[dict[str, Any]]]:
-    """Return status, headers and records that a node gives; 0 for no answer."""
+    """Return status, headers and records of a node's answer; status 0 without one."""
     headers = {"Accept": "application/x-ndjson", "Docstore-Timeout-Ms": "1000"}
     headers |= more.pop("headers", {})
     url = f"{node.url}{PAGE}/{partition}/records"
@@ -203,16 +203,16 @@ async def fetched(
     try:
         async with stage.session.get(
             url, params={"from": since, **more}, headers=headers, timeout=timeout
-        ) as told:
-            content = await told.read()
-            records = content.splitlines()[:-1] if told.status == 200 else []
-            return told.status, told.headers, [orjson.loads(each) for each in records]
+        ) as answer:
+            content = await answer.read()
+            records = content.splitlines()[:-1] if answer.status == 200 else []
+            return answer.status, answer.headers, [orjson.loads(each) for each in records]
     except (aiohttp.ClientError, TimeoutError):
         return 0, {}, []
 
 
 async def _tail(stage: Stage, flown: Flown, partition: int) -> None:
-    """Read what is committed, of one node after the other; nothing may be left out."""
+    """Read committed records, of one node after the other; none may be left out."""
     at = turn = 0
     while not flown.is_done:
         turn += 1
@@ -225,24 +225,24 @@ async def _tail(stage: Stage, flown: Flown, partition: int) -> None:
             flown.see(partition, record["offset"], record["value"])
             at = record["offset"] + 1
         if status == 416:
-            flown.wrong.append(f"{partition}/{at} was there, and is beyond the end")
+            flown.wrong.append(f"{partition}/{at} existed, and is beyond the end")
         if status != 200:
             await asyncio.sleep(0.05)
 
 
 async def entries(stage: Stage, node: LocalNode) -> list[dict[str, Any]]:
-    """Return what a node shows of all partitions; nothing without an answer."""
+    """Return a node's page of all partitions; an empty list without an answer."""
     timeout = aiohttp.ClientTimeout(total=3.0)
     try:
-        async with stage.session.get(node.url + PAGE, timeout=timeout) as told:
-            page = await told.json(content_type=None)
-            return list(page["partitions"]) if told.status == 200 else []
+        async with stage.session.get(node.url + PAGE, timeout=timeout) as answer:
+            page = await answer.json(content_type=None)
+            return list(page["partitions"]) if answer.status == 200 else []
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return []
 
 
 async def shown(stage: Stage) -> list[dict[str, Any]]:
-    """Return what the first node that answers shows of all partitions, each with its figures."""
+    """Return the page of all partitions, each with its figures, of the first node that answers."""
     while True:
         for node in stage.arena.members:
             found = await entries(stage, node)
@@ -252,7 +252,7 @@ async def shown(stage: Stage) -> list[dict[str, Any]]:
 
 
 async def leader(stage: Stage, partition: int) -> LocalNode:
-    """Return who leads a partition, once somebody does."""
+    """Return the leader of a partition, once there is one."""
     while True:
         name = (await shown(stage))[partition]["leader"]
         if name:
@@ -261,7 +261,7 @@ async def leader(stage: Stage, partition: int) -> LocalNode:
 
 
 async def led_by(stage: Stage, node: LocalNode) -> list[tuple[int, bool]]:
-    """Return the partitions that a node leads, and whether all their replicas are in step."""
+    """Return the partitions that a node leads, and whether all their replicas are in sync."""
     return [
         (each["partition"], len(each["lrs"]) == len(each["replicas"]))
         for each in await shown(stage)
@@ -270,7 +270,7 @@ async def led_by(stage: Stage, node: LocalNode) -> list[tuple[int, bool]]:
 
 
 async def _watch(stage: Stage, flown: Flown) -> None:
-    """Look at the high watermarks: none moves back."""
+    """Check that no high watermark moves back."""
     high: Counter[int] = Counter()
     turn = 0
     while not flown.is_done:
@@ -287,7 +287,7 @@ async def _watch(stage: Stage, flown: Flown) -> None:
 
 
 def counts(flown: Flown) -> str:
-    """Return what was done, for the report."""
+    """Return the counts of a run, for the report."""
     told = ", ".join(f"{n:,} {what}" for what, n in flown.told.most_common())
     longest_s = max(done - begun for begun, done in flown.starts)
     return (
@@ -297,11 +297,11 @@ def counts(flown: Flown) -> str:
     )
 
 
-# What must hold at the end
+# Checks at the end
 
 
 async def judged(stage: Stage, flown: Flown) -> list[str]:
-    """Wait until all is well; read all back, by the client and of each replica; say what is wrong.
+    """Wait until all is healed; read all back, by the client and of each replica; return problems.
 
     A record whose mark is None belongs to no round, and may be there or not.
     """
@@ -335,7 +335,7 @@ async def _is_well(stage: Stage) -> bool:
 
 
 def _misplaced(flown: Flown, stored: Mapping[int, list[tuple[str, Any]]]) -> Iterator[str]:
-    """Yield what is lost, there twice, or elsewhere than was told."""
+    """Yield the records that are lost, duplicated, or at another place than acknowledged."""
     times = Counter(mark for each in stored.values() for _, mark in each if mark is not None)
     yield from (f"{mark} is there {n} times" for mark, n in times.items() if n > 1)
     for mark, place in flown.places.items():
@@ -346,7 +346,7 @@ def _misplaced(flown: Flown, stored: Mapping[int, list[tuple[str, Any]]]) -> Ite
     for (partition, offset), mark in flown.seen.items():
         found = stored[partition][offset][1] if offset < len(stored[partition]) else "nothing"
         if found != (tuple(mark) if mark else None):
-            yield f"{partition}/{offset}: a committed reader was given {mark}, there is {found}"
+            yield f"{partition}/{offset}: a committed reader got {mark}, there is {found}"
 
 
 def _disordered(flown: Flown, stored: Mapping[int, list[tuple[str, Any]]]) -> Iterator[str]:
@@ -365,7 +365,7 @@ def _disordered(flown: Flown, stored: Mapping[int, list[tuple[str, Any]]]) -> It
 async def _differing(
     stage: Stage, node: LocalNode, partition: int, stored: list[tuple[str, Any]]
 ) -> list[str]:
-    """Return where a replica's own copy is another one."""
+    """Return where a replica's own copy differs."""
     at = 0
     while at < len(stored):
         status, _, records = await fetched(

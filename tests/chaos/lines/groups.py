@@ -32,7 +32,7 @@ LATE_S = 60.0
 
 
 class Processed(NamedTuple):
-    """A member has processed a record."""
+    """A record that a member has processed."""
 
     at: float
     partition: int
@@ -42,7 +42,7 @@ class Processed(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A node has answered at that moment that this is committed."""
+    """A committed offset that a node has answered at that moment."""
 
     at: float
     offset: int
@@ -51,7 +51,7 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of the group meanwhile."""
+    """Observations of the group."""
 
     committed: dict[int, list[Committed]] = field(default_factory=lambda: defaultdict(list))
     killed: list[tuple[str, float]] = field(default_factory=list)
@@ -59,14 +59,14 @@ class Watched:
     wrong: list[str] = field(default_factory=list)
 
     def see(self, partition: int, seen: Committed) -> None:
-        """Keep what was read; nothing goes back."""
+        """Note a committed offset; none goes back."""
         its = self.committed[partition]
         if its and (seen.offset < its[-1].offset or seen.token < its[-1].token):
             self.wrong.append(f"{partition}: {seen} was committed after {its[-1]}")
         its.append(seen)
 
     def has_all(self, flown: Flown) -> bool:
-        """Say whether all that was acknowledged is committed."""
+        """Say whether all acknowledged records are committed."""
         ends = {each.partition: -1 for each in flown.places.values()}
         for each in flown.places.values():
             ends[each.partition] = max(ends[each.partition], each.offset)
@@ -83,9 +83,9 @@ async def _watch(stage: Stage, watched: Watched) -> None:
         turn += 1
         node = stage.arena.members[turn % len(stage.arena.members)]
         try:
-            async with stage.session.get(node.url + OFFSETS, timeout=timeout) as told:
-                page = await told.json(content_type=None)
-                offsets = page["offsets"] if told.status == 200 else []
+            async with stage.session.get(node.url + OFFSETS, timeout=timeout) as answer:
+                page = await answer.json(content_type=None)
+                offsets = page["offsets"] if answer.status == 200 else []
         except (aiohttp.ClientError, TimeoutError):
             offsets = []
         now = time.monotonic()
@@ -94,11 +94,11 @@ async def _watch(stage: Stage, watched: Watched) -> None:
         await asyncio.sleep(POLL_S)
 
 
-# What must hold at the end
+# Checks at the end
 
 
 def processed(said: Mapping[str, Sequence[str]]) -> Iterator[Processed]:
-    """Yield what all members have processed."""
+    """Yield the records that members have processed."""
     for name, lines in said.items():
         for each in lines:
             words = each.split()
@@ -108,18 +108,18 @@ def processed(said: Mapping[str, Sequence[str]]) -> Iterator[Processed]:
 
 
 def missed(flown: Flown, lines: Sequence[Processed]) -> Iterator[str]:
-    """Yield what was acknowledged and by nobody processed where it stands."""
+    """Yield the acknowledged records that no member has processed at their place."""
     done = {(each.partition, each.offset, each.mark) for each in lines}
     for mark, place in flown.places.items():
         if (place.partition, place.offset, mark) not in done:
-            yield f"{mark} at {place.partition}/{place.offset} was processed by nobody"
+            yield f"{mark} at {place.partition}/{place.offset} was processed by no member"
 
 
 def gone_back(watched: Watched, lines: Sequence[Processed]) -> Iterator[str]:
-    """Yield what was processed after a commit beyond it had been read back.
+    """Yield the records that were processed after a commit beyond them had been read back.
 
-    So whatever comes twice is of those records that were not committed when it was dealt with
-    again, and the number of duplicates is at most that of the records since the last commit.
+    So a record that is processed twice was not committed before the second time, and the number of
+    duplicates is at most that of the records since the last commit.
     """
     last: Counter[int] = Counter()
     read_back = [
@@ -178,7 +178,7 @@ async def _judged(watched: Watched, flown: Flown, processes: Processes) -> tuple
             " is processed, again only what was not committed, offsets never go back",
             size=5)  # fmt: skip
 async def members_killed(stage: Stage) -> Seen:
-    """Members and producer are our own clients."""
+    """Kill members while members and producer are our own clients."""
     words = [GROUP, TOPIC, str(SESSION_S), str(COMMIT_S)]
     return await killed_together(stage, "tests.chaos.group_member", words, every_s=EVERY_S)
 
@@ -186,10 +186,10 @@ async def members_killed(stage: Stage) -> Seen:
 async def killed_together(
     stage: Stage, module: str, words: list[str], *, every_s: float, produce: Produce | None = None
 ) -> Seen:
-    """Kill a member and a leader together, over and over; a new member comes for each that is gone.
+    """Kill a member and a leader together, over and over; a new member replaces each killed one.
 
-    A node that is not back yet puts the next blow off: a partition keeps a majority. module, words:
-    how to start a member.
+    The next kill waits for a node that is not back yet: a partition keeps a majority. module,
+    words: how to start a member.
     """
     watched = Watched()
     async with contextlib.AsyncExitStack() as until_read:

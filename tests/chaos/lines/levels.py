@@ -1,9 +1,9 @@
 """Levels 1 and 2 on both sides of a cut: line R26.
 
-What is promised (docs/guarantees.md): every side writes on; 30 s after healing all replicas show
-the same winner and the same branches that lost; no acknowledged update is missing from all of
+The promise (docs/guarantees.md): every side continues to write; 30 s after healing all replicas
+show the same winner and the same branches that lost; no acknowledged update is missing from all of
 them; at level 2 a document is in conflict exactly if both sides had an update of it acknowledged;
-and what was acknowledged there with two copies survives the loss of a disk.
+and updates acknowledged there with two copies survive the loss of a disk.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ STALE = {"Docstore-Consistency": "stale"}
 
 @dataclass(slots=True)
 class Update:
-    """One append: where it was asked for and what was told."""
+    """One append: the side of its client, and its answer."""
 
     link: str
     uid: str
@@ -47,7 +47,7 @@ class Update:
 
 @dataclass(slots=True)
 class Round:
-    """What clients did in a round."""
+    """Operations of clients in a round."""
 
     number: int
     updates: list[Update] = field(default_factory=list)
@@ -74,11 +74,11 @@ async def _write(
         patch = [{"op": "add", "path": "/log/-", "value": update.uid}]
         node = rng.choice(nodes)
         try:
-            async with session.patch(node.url + update.link, json=patch, headers=headers) as told:
-                update.status = told.status
-                update.copies = int(told.headers.get("Docstore-Replicas", 0))
-                if told.status == 500:
-                    turn.wrong.append(f"500: {(await told.text())[:200]}")
+            async with session.patch(node.url + update.link, json=patch, headers=headers) as answer:
+                update.status = answer.status
+                update.copies = int(answer.headers.get("Docstore-Replicas", 0))
+                if answer.status == 500:
+                    turn.wrong.append(f"500: {(await answer.text())[:200]}")
         except (aiohttp.ClientError, TimeoutError, ConnectionError):
             await asyncio.sleep(0.05)
         update.end = time.monotonic()
@@ -88,7 +88,7 @@ async def _write(
 async def _round(
     arena: Arena, session: aiohttp.ClientSession, number: int
 ) -> tuple[Round, float, Counter[str]]:
-    """Cut, write on both sides, kill one, heal; return what was wrong and the time to be equal."""
+    """Cut, write on both sides, kill one, heal; return the problems and the time to be equal."""
     turn = Round(number)
     for link in turn.links(1) + turn.links(2):
         async with session.put(arena.members[0].url + link, json={"log": []}) as made:
@@ -148,7 +148,7 @@ async def _equal(arena: Arena, links: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _judge(turn: Round, documents: dict[str, dict[str, Any]]) -> Counter[str]:
-    """Hold what was told against what is there."""
+    """Compare the answers with the documents."""
     counted: Counter[str] = Counter()
     for link, document in documents.items():
         heads = [document["log"], *document["lost"]]
@@ -177,17 +177,17 @@ def _judge(turn: Round, documents: dict[str, dict[str, Any]]) -> Counter[str]:
 
 
 async def _lose_a_disk(arena: Arena, session: aiohttp.ClientSession, number: int) -> list[str]:
-    """Write at level 2, lose a disk at once; what two replicas had must still be there."""
-    told: dict[str, int] = {}
+    """Write at level 2, lose a disk at once; documents on two replicas must remain."""
+    copies_of: dict[str, int] = {}
     links = [f"{FACTORIES[2]}/d{number}-{each}" for each in range(60)]
     for link in links:
         node = arena.rng.choice(arena.members)
         async with session.put(node.url + link, json={"log": []}) as made:
             if made.status == 201:
-                told[link] = int(made.headers["Docstore-Replicas"])
+                copies_of[link] = int(made.headers["Docstore-Replicas"])
     await arena.replace_disk(arena.rng.choice(arena.members))
     await arena.recover()
-    safe = [link for link, copies in told.items() if copies >= 2]
+    safe = [link for link, copies in copies_of.items() if copies >= 2]
     found = await _equal(arena, safe)
     return [f"{link} is lost with a disk" for link in safe if link not in found]
 

@@ -23,7 +23,7 @@ LATE_S = 30.0
 
 @dataclass(slots=True)
 class Counting:
-    """Processes that want the lock, and what was done to them."""
+    """Processes that want the lock, and their faults."""
 
     stage: Stage
     store: Client
@@ -32,7 +32,7 @@ class Counting:
     """(candidate, wall time)."""
 
     async def holder(self, but: str = "") -> str:
-        """Return who holds the lock, once somebody does, somebody else than `but`."""
+        """Return the holder of the lock, once there is one other than `but`."""
         until, shown = time.monotonic() + LATE_S, "nothing"
         while time.monotonic() < until:
             with contextlib.suppress(ClientError):
@@ -43,7 +43,7 @@ class Counting:
                     return name
             await asyncio.sleep(0.02)
         running, dead = [*self.processes.running], self.processes.ended()
-        raise TimeoutError(f"nobody but {but} holds {shown}; of {running} ended: {dead}")
+        raise TimeoutError(f"no process but {but} holds {shown}; of {running} ended: {dead}")
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +56,7 @@ async def _counting(stage: Stage) -> AsyncIterator[Counting]:
 
 
 async def _judged(counting: Counting) -> tuple[list[str], str]:
-    """Return what is wrong with the count and the lock, and how far it came."""
+    """Return the problems with the count and the lock, and how far it counted."""
     wrong = []
     count = list(reversed(await counting.store.history(COUNTER)))
     for before, after in itertools.pairwise(count):
@@ -74,7 +74,7 @@ async def _judged(counting: Counting) -> tuple[list[str], str]:
 
 
 def _waits(turns: list[dict[str, Any]], struck: list[tuple[str, float]]) -> list[float]:
-    """Return how long after each blow somebody else held the lock, by the nodes' clocks."""
+    """Return how long after each fault another process held the lock, by the nodes' clocks."""
     waits = []
     for name, at in struck:
         later = (
@@ -90,7 +90,7 @@ def _waits(turns: list[dict[str, Any]], struck: list[tuple[str, float]]) -> list
 @line("E1", "a lock's holders are killed one after the other: the next one holds within its TTL and"
             " 500 ms, one outlier allowed; no count is lost, none comes twice", size=3)  # fmt: skip
 async def holders_killed(stage: Stage) -> Seen:
-    """Kill whoever holds, over and over."""
+    """Kill the holder, over and over."""
     async with _counting(stage) as counting:
         holder = await counting.holder()
         for _ in range(stage.share_of(KILLS)):
@@ -113,7 +113,7 @@ async def holders_killed(stage: Stage) -> Seen:
 @line("E2", "holders are stopped for longer than their TTL while the owner of the lock is killed:"
             " what they send when they wake up is refused, no count is lost", size=3)  # fmt: skip
 async def holders_stopped(stage: Stage) -> Seen:
-    """Stop whoever holds, kill a node, and let both go on."""
+    """Pause the holder, kill a node, and let both continue."""
     async with _counting(stage) as counting:
         for number in range(stage.share_of(STOPS)):
             holder = await counting.holder()

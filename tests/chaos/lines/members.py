@@ -1,7 +1,7 @@
 """3 -> 5 -> 3 and replacements under load: line R14.
 
 In every round two nodes join, two leave, and one is replaced, with a kill in the middle of each
-change; a majority is there all the time. Promised: nothing lost, one history, and no document away
+change; a majority runs all the time. The promise: nothing lost, one history, and no document away
 for more than three seconds.
 """
 

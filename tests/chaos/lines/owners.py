@@ -1,4 +1,4 @@
-"""Owners die, sleep, or are heard by nobody: lines R02, R03, R06, R07, R22."""
+"""Owners are killed, paused, or cut off: lines R02, R03, R06, R07, R22."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ async def kills(stage: Stage) -> Seen:
 @line("R03", "SIGSTOP of an owner for 30 s: 0 stale reads in 10,000 GETs after it goes on,"
              " replaced within 3 s")  # fmt: skip
 async def sleeps(stage: Stage) -> Seen:
-    """Stop the owner, write elsewhere, wake it, and read through it while writing goes on."""
+    """Pause the owner, write elsewhere, resume it, and read through it during more writes."""
     times: list[float] = []
     stale: list[str] = []
     reads = 0
@@ -97,9 +97,9 @@ async def _write_on(
         number += 1
         link, node = links[number % len(links)], nodes[number % len(nodes)]
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-            async with stage.session.put(node.url + link, json={"uid": str(number)}) as told:
-                page = await told.json(content_type=None)
-                if told.status < 300:
+            async with stage.session.put(node.url + link, json={"uid": str(number)}) as answer:
+                page = await answer.json(content_type=None)
+                if answer.status < 300:
                     known[link] = max(known[link], page["documentVersion"])
         await asyncio.sleep(0.005)
 
@@ -113,9 +113,9 @@ async def _read_on(
         link = links[count % len(links)]
         at_least = known[link]
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-            async with stage.session.get(node.url + link) as told:
-                page = await told.json(content_type=None)
-            if told.status == 200:
+            async with stage.session.get(node.url + link) as answer:
+                page = await answer.json(content_type=None)
+            if answer.status == 200:
                 count += 1
                 if page["documentVersion"] < at_least:
                     old.append(f"{link}: read {page['documentVersion']} after {at_least}")
@@ -189,14 +189,14 @@ async def _epochs(stage: Stage, links: list[str]) -> list[int]:
 
 async def _epoch(stage: Stage, link: str) -> int:
     url = stage.arena.members[0].url + link
-    async with stage.session.put(url, json={"uid": f"epoch-{time.monotonic()}"}) as told:
-        return int(told.headers["Docstore-Epoch"])
+    async with stage.session.put(url, json={"uid": f"epoch-{time.monotonic()}"}) as answer:
+        return int(answer.headers["Docstore-Epoch"])
 
 
 @line("R07", "an owner cut off from the others' links while gossip finds it healthy: service back"
              " within 5 s")  # fmt: skip
 async def unheard(stage: Stage) -> Seen:
-    """Cut an owner's links both ways, and leave membership alone."""
+    """Cut an owner's links both ways, while membership works."""
     times: list[float] = []
     wrong: list[str] = []
     for number in range(stage.share_of(20)):

@@ -1,4 +1,4 @@
-"""Processes of users beside the nodes: each says what it does in a file, and is ended by its id."""
+"""Processes of users beside the nodes: each reports its work in a file, and is ended by its id."""
 
 import contextlib
 import itertools
@@ -11,17 +11,17 @@ from pathlib import Path
 from tests.chaos.lines.stage import Stage
 
 TAIL = 4096
-"""Bytes that the last line is surely in."""
+"""Size of the end of a file that surely has the whole last line."""
 
 
 @dataclass(slots=True)
 class Processes:
-    """Those that were started, by name."""
+    """Started processes, by name."""
 
     folder: Path
     module: str
     words: Sequence[str]
-    """What each is told behind its name."""
+    """Arguments of each after its name."""
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -36,7 +36,7 @@ class Processes:
         return name
 
     def end(self, name: str) -> None:
-        """End one without a word."""
+        """Kill one."""
         process = self.running.pop(name)
         process.kill()  # Also one that is stopped.
         process.wait()
@@ -46,7 +46,7 @@ class Processes:
         return [name for name, each in self.running.items() if each.poll() is not None]
 
     def said(self) -> dict[str, list[str]]:
-        """Return all whole lines of each, also of those that are gone."""
+        """Return all whole lines of each, also of ended ones."""
         files = sorted(self.folder.glob("*.txt"))
         return {each.stem: each.read_text().split("\n")[:-1] for each in files}
 
@@ -59,7 +59,7 @@ class Processes:
 
 @contextlib.contextmanager
 def several(stage: Stage, count: int, module: str, words: Sequence[str]) -> Iterator[Processes]:
-    """Start some, which are told how to reach the nodes as well; end all that run at the end."""
+    """Start some, with the nodes' URLs as their last arguments; end all that run at the end."""
     folder = stage.arena.directory / module.rpartition(".")[2]
     folder.mkdir()
     urls = [node.url for node in stage.arena.members]
@@ -74,7 +74,7 @@ def several(stage: Stage, count: int, module: str, words: Sequence[str]) -> Iter
 
 
 def crashes(said: dict[str, list[str]]) -> list[str]:
-    """Return what ended any of them by an error: its last line."""
+    """Return the last line of each process that ended by an error."""
     return [
         f"{name}: {lines[-1]}" for name, lines in said.items()
         if any(each.startswith("Traceback") for each in lines)

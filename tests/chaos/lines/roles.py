@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A process surely led from then until then, under one token."""
+    """A time in which a process surely led, under one token."""
 
     since: float
     until: float
@@ -44,7 +44,7 @@ def boot_time() -> float:
 
 
 def look_of(said: str) -> Look | None:
-    """Return the look that a line tells of; None if it tells of something else."""
+    """Return the look that a line reports; None for other lines."""
     words = said.split()
     if len(words) != 2 + ROLES or not words[2].isdecimal():
         return None
@@ -53,7 +53,7 @@ def look_of(said: str) -> Look | None:
 
 @dataclass(slots=True)
 class Acting:
-    """Processes that share the roles, and what was done to them."""
+    """Processes that share the roles, and their faults."""
 
     stage: Stage
     store: Client
@@ -63,7 +63,7 @@ class Acting:
     resumed: list[tuple[str, float]] = field(default_factory=list)
 
     def leader(self, role: int, but: str = "") -> str:
-        """Return who last said that it leads a role, other than `but`; "" if nobody does."""
+        """Return a process, not `but`, whose last look says that it leads a role; "" for none."""
         for name in self.processes.running:
             look = look_of(self.processes.last(name))
             if look is not None and look.tokens[role] and name != but:
@@ -90,7 +90,7 @@ class Acting:
             await asyncio.sleep(POLL_S)
 
     async def victim(self, role: int) -> str:
-        """Return who leads a role, some time after all is settled."""
+        """Return the leader of a role, some time after all is settled."""
         while True:
             await self.until(self.is_settled, "settled")
             await asyncio.sleep(self.stage.arena.rng.uniform(0.1, 0.5))
@@ -107,7 +107,7 @@ async def _kill(acting: Acting, role: int) -> None:
 
 
 async def _stop(acting: Acting, role: int) -> None:
-    """Stop who leads for three sessions; let it go on when its successor has written."""
+    """Pause the leader for three sessions; resume it when its successor has written."""
     victim = await acting.victim(role)
     process, look = acting.processes.running[victim], look_of(acting.processes.last(victim))
     assert look is not None
@@ -124,13 +124,13 @@ async def _stop(acting: Acting, role: int) -> None:
     await acting.until(lambda: acting.looked(victim, at), f"{victim} awake")
 
 
-# What must hold at the end
+# Checks at the end
 
 
 def spans(looks: Mapping[str, Sequence[Look]], role: int) -> list[Span]:
     """Return all tenures of a role as far as they were seen, in order of their beginnings.
 
-    Who said yes twice under one token has led in between: nobody else is granted that token.
+    A process that led at two looks under one token has led in between: no other one gets it.
     """
     found: dict[tuple[str, int], Span] = {}
     for name, its in looks.items():
@@ -142,14 +142,14 @@ def spans(looks: Mapping[str, Sequence[Look]], role: int) -> list[Span]:
 
 
 def overlaps(tenures: Sequence[Span]) -> Iterator[str]:
-    """Yield where two led at one moment, or a token is not greater than those before."""
+    """Yield tenures that overlap, or whose token is not greater than those before."""
     for before, after in itertools.pairwise(tenures):
         if after.since <= before.until or after.token <= before.token:
             yield f"{after} after {before}"
 
 
 def _waits(acting: Acting, looks: Mapping[str, Sequence[Look]]) -> list[float]:
-    """Return how long after each kill another process led what the killed one had."""
+    """Return how long after each kill another process led the roles of the killed one."""
     waits = []
     for victim, at in acting.killed:
         last = looks[victim][-1]
@@ -165,7 +165,7 @@ def _waits(acting: Acting, looks: Mapping[str, Sequence[Look]]) -> list[float]:
 def believers(
     resumed: Sequence[tuple[str, float]], looks: Mapping[str, Sequence[Look]]
 ) -> Iterator[str]:
-    """Yield who said yes at its first look after it had slept."""
+    """Yield the processes that believed to lead at the first look after a pause."""
     for name, at in resumed:
         first = next(look for look in looks[name] if look.before >= at)
         if any(first.tokens):
@@ -173,7 +173,7 @@ def believers(
 
 
 async def _written(acting: Acting) -> list[str]:
-    """Return what was written to the guarded documents by somebody whose turn was over."""
+    """Return the writes to guarded documents of processes whose tenure was over."""
     wrong = []
     for role in range(ROLES):
         history = list(reversed(await acting.store.history(f"{GUARDED}-{role}")))
@@ -201,7 +201,7 @@ async def _judged(acting: Acting) -> tuple[list[str], dict[str, list[Look]]]:
             " late write is refused and changes nothing; never do two lead at one moment",
             size=3)  # fmt: skip
 async def holders_killed_and_stopped(stage: Stage) -> Seen:
-    """Kill who leads, over and over, and stop some in between."""
+    """Kill leaders, over and over, and pause some in between."""
     words = [str(SESSION_S), str(ROLES), GUARDED]
     kills, stops = stage.share_of(KILLS), stage.share_of(STOPS)
     async with Client([node.url for node in stage.arena.members]) as store:

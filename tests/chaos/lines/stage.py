@@ -1,4 +1,4 @@
-"""What every line has: a group of five behind proxies, clients, and how to say what was seen."""
+"""Parts of every line: a group of five behind proxies, clients, and the result."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,12 @@ from tests.docstore.kafka.clients.listening import listen
 from tests.docstore.watching import page_of
 
 WHOLE_S = 86_400.0
-"""A retention longer than any line: what is judged at the end is the history from version 0 on."""
+"""A retention longer than any line: the history that is judged begins at version 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of a line."""
+    """Result of a line."""
 
     holds: bool
     figures: str
@@ -37,7 +37,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One promise, and how to see whether it holds."""
+    """One promise, and how to check it."""
 
     number: str
     promise: str
@@ -47,9 +47,9 @@ class Line:
     spares: int = 0
     slots: str = SLOTS
     retention_s: float | None = None
-    """Old versions and tombstones go after that long; None: as late as in torture."""
+    """Age at which old versions and tombstones are trimmed; None: that of torture."""
     repair_s: float = REPAIR_S
-    """All rows are verified and compared once in so long."""
+    """Period in which all rows are verified and compared."""
     small_disk: str = ""
     """Size of the file system of the last node's own, with its unit."""
     kafka: bool = False
@@ -76,14 +76,14 @@ class Stage:
     arena: Arena
     session: aiohttp.ClientSession
     share: float
-    """Of what a line asks for: 1 for all of it."""
+    """Part of a line that is played: 1 for all of it."""
     kafka: str = ""
     """Where the nodes listen for clients of Kafka: HOST:PORT,HOST:PORT,..."""
     clients: int = 0
     links: set[str] = field(default_factory=set)
 
     def share_of(self, count: int) -> int:
-        """Return how many of so many are to be done, one at least."""
+        """Return the share of a number, one at least."""
         return max(1, round(count * self.share))
 
     def others(self, *nodes: LocalNode) -> list[LocalNode]:
@@ -91,9 +91,9 @@ class Stage:
         return [node for node in self.arena.members if node not in nodes]
 
     async def owned(self, by: LocalNode, count: int, *, name: str) -> tuple[list[str], list[str]]:
-        """Return so many links that a node owns, and so many that it does not.
+        """Return `count` links that a node owns, and as many that it does not own.
 
-        One that was lately away has to be given slots back first.
+        A node that was down must get slots back first.
         """
         page: dict[str, Any] = {}
 
@@ -116,7 +116,7 @@ class Stage:
     async def load(
         self, nodes: list[LocalNode], links: list[str], clients: int = 6
     ) -> AsyncIterator[Story]:
-        """Have clients put, append, compare and set, delete and read, meanwhile."""
+        """Let clients put, append, compare and set, delete and read, meanwhile."""
         story, began = Story(), time.monotonic()
         rng = self.arena.rng
         mixers = []
@@ -133,7 +133,7 @@ class Stage:
             await asyncio.gather(*tasks)
 
     async def judged(self, links: list[str], ops: list[Op]) -> list[str]:
-        """Return what is wrong with what was told about these documents."""
+        """Return the problems of the answers about these documents."""
         return await one_history(self.arena, self.session, links, ops)
 
 
@@ -155,9 +155,9 @@ async def first_write_s(
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                 body = {"uid": f"first-{since}-{link}-{number}"}
                 headers = {"Docstore-Timeout-Ms": "1000"}
-                async with stage.session.put(node.url + link, json=body, headers=headers) as told:
-                    await told.read()
-                    if told.status < 300:
+                async with stage.session.put(node.url + link, json=body, headers=headers) as answer:
+                    await answer.read()
+                    if answer.status < 300:
                         return time.monotonic() - since
             await asyncio.sleep(0.02)
         return 30.0

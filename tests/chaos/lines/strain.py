@@ -1,4 +1,4 @@
-"""Many clients, nodes restarted one by one, more than they can take: lines R21, R23, R24, R38."""
+"""Many clients, nodes restarted one by one, overload: lines R21, R23, R24, R38."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ async def rolling(stage: Stage) -> Seen:
 @line("R38", "SIGTERM under load, 50 times: no request fails of a client that asks again, each node"
              " ends with 0 within 10 s")  # fmt: skip
 async def stopping(stage: Stage) -> Seen:
-    """Do the same, and hold it against what a user of rolling restarts is promised."""
+    """Do the same, and compare it with the promise about rolling restarts."""
     seen = await _restarted(stage)
     in_time = max(seen.exits) <= EXIT_S and set(seen.codes) == {0}
     return Seen(seen.failed == 0 and in_time and not seen.wrong, seen.figures, seen.wrong)
@@ -53,7 +53,7 @@ async def stopping(stage: Stage) -> Seen:
 
 @dataclass
 class Restarted:
-    """What was seen while all nodes were restarted in turn."""
+    """Observations while all nodes were restarted in turn."""
 
     told: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -63,17 +63,17 @@ class Restarted:
 
     @property
     def requests(self) -> int:
-        """All that were asked."""
+        """Return the number of all requests."""
         return self.told.total()
 
     @property
     def failed(self) -> int:
-        """Those without the answer that was due."""
+        """Return the number of requests without the right answer."""
         return self.requests - self.told["answered"]
 
     @property
     def figures(self) -> str:
-        """Return what goes into the report."""
+        """Return the text of the report."""
         exits = sorted(self.exits)
         return (
             f"{len(exits)} restarts, {self.requests:,} requests, {self.failed} errors"
@@ -134,7 +134,7 @@ async def restart(stage: Stage, node: LocalNode, seen: Restarted) -> None:
 @line("R23", "a strong GET costs at the median 2 ms more than a stale one at most, and has 70 % of"
              " its throughput with 64 clients")  # fmt: skip
 async def reading(stage: Stage) -> Seen:
-    """Have wrk read a document at its owner, both ways, in turns; each pair is compared alone."""
+    """Let wrk read a document at its owner, both ways, in turns; compare each pair alone."""
     link = f"{FACTORY}/read"
     async with stage.session.put(stage.arena.members[0].url + link, json={"n": 1}) as made:
         assert made.status == 201
@@ -180,13 +180,12 @@ def _wrk(url: str, level: str, clients: int) -> tuple[float, float]:
 async def overload(stage: Stage) -> Seen:
     """Offer 0.8 of a full load, then far more than the group can take for a minute, then 0.8 again.
 
-    Full is what 64 clients get that never pause. So 0.8 of it leaves room for a host whose speed
-    changes by a quarter from one second to the next, with an overload or without. It comes from
-    200 clients with pauses as long as their share of it asks for. Far too much are 3,000 clients
-    that never pause.
+    A full load is that of 64 clients that never pause. So 0.8 of it leaves room for a host whose
+    speed changes by a quarter from one second to the next, with an overload or without. It comes
+    from 200 clients whose pauses give this rate. The overload are 3,000 clients that never pause.
 
-    Rows are verified as often as in a release: each of them every five seconds, the hundred
-    thousand that 3,000 clients write take a fifth of what two cores can do.
+    Rows are verified as often as by default: to verify the hundred thousand rows that 3,000 clients
+    write every five seconds would take a fifth of two cores.
     """
     full, _ = await _puts(stage, FULL_CLIENTS, 10.0)
     pause_s = PACED_CLIENTS / (PACED_LOAD * full)
@@ -217,7 +216,7 @@ def _list(rates: list[float]) -> str:
 async def _puts(
     stage: Stage, clients: int, seconds: float, pause_s: float = 0.0
 ) -> tuple[float, int]:
-    """Return the PUTs a second that so many clients get, and how many were refused.
+    """Return the PUTs a second of these clients, and how many were rejected.
 
     They pause before each request, for a time that is exponentially distributed.
     """

@@ -44,7 +44,7 @@ async def files_lost(stage: Stage) -> Seen:
 
 
 async def _lose(stage: Stage, node: LocalNode, kind: str, wrong: list[str]) -> float:
-    """Spoil a node's file of streams and start it; return after how long it is in step again.
+    """Damage a node's file of streams and start it; return after how long it is in sync again.
 
     kind: lost; older; or older, and the count of starts beside it is lost.
     """
@@ -84,9 +84,9 @@ def _copy(entry: dict[str, Any], node: LocalNode) -> str:
 
 
 async def _in_step(stage: Stage, node: LocalNode, lost: dict[int, str], wrong: list[str]) -> None:
-    """Wait until a node is in all live replica sets, with another copy than it has lost.
+    """Wait until a node is in all live replica sets, with another copy than the lost one.
 
-    Whenever it is in one with a new copy, that must hold all that was committed by then.
+    Whenever it is in a set with a new copy, this must have all records committed by then.
     """
     deadline = time.monotonic() + 60.0
     high = [-1] * PARTITIONS
@@ -139,14 +139,14 @@ async def no_room(stage: Stage) -> Seen:
 
 
 async def _lead(stage: Stage, node: LocalNode, partition: int) -> None:
-    """Have a node lead a partition."""
+    """Make a node the leader of a partition."""
     deadline = time.monotonic() + 30.0
     asked = {"kind": "MoveLeaderRequest", "to": node.name}
     while (await leader(stage, partition)) is not node:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{node.name} does not lead {partition}")
-        async with stage.session.patch(f"{node.url}{PAGE}/{partition}", json=asked) as told:
-            await told.read()
+        async with stage.session.patch(f"{node.url}{PAGE}/{partition}", json=asked) as answer:
+            await answer.read()
         await asyncio.sleep(0.5)
 
 
@@ -166,7 +166,7 @@ async def _resolved(
 async def _tried(
     stage: Stage, node: LocalNode, its: list[int], until: float
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Produce to partitions, and read them, through all nodes; return what came of it."""
+    """Produce to partitions, and read them, through all nodes; return the outcomes."""
     refused: dict[str, int] = {}
     read: dict[str, int] = {"200": 0}
     number = 0
@@ -176,9 +176,9 @@ async def _tried(
         partition = its[number % len(its)]
         body = {"key": "room", "value": {"mark": None}}
         url = f"{through.url}{PAGE}/{partition}/records"
-        async with stage.session.post(url, json=body) as told:
-            page = await told.json(content_type=None)
-            what = f"{told.status} {page.get('errorCode')} {page.get('outcome')}"
+        async with stage.session.post(url, json=body) as answer:
+            page = await answer.json(content_type=None)
+            what = f"{answer.status} {page.get('errorCode')} {page.get('outcome')}"
         refused[what] = refused.get(what, 0) + 1
         status, _, _ = await fetched(stage, through, partition, "beginning", maxRecords=10)
         read[str(status)] = read.get(str(status), 0) + 1

@@ -28,7 +28,7 @@ from tests.chaos.lines.strain import EXIT_S, Restarted, restart
 SPAN_S, EVERY_S, LATE_S, DOWN_S, ASLEEP_S = 180.0, 5.0, 10.0, 1.0, 3.0
 KILLED_S, STOPPED_S = 1.0, 3.0
 DOOMED = 3
-"""Records that only a leader has that is about to sleep."""
+"""Number of records that only a leader has, which is about to be paused."""
 
 
 async def _is_whole(stage: Stage) -> bool:
@@ -36,7 +36,7 @@ async def _is_whole(stage: Stage) -> bool:
 
 
 class Loss(NamedTuple):
-    """A partition lost its leader. is_full: all its replicas were in step until then."""
+    """A partition lost its leader. is_full: all its replicas were in sync until then."""
 
     partition: int
     at: float
@@ -49,9 +49,10 @@ Strike = Callable[[Stage, LocalNode, int], Awaitable[None]]
 async def in_turn(
     stage: Stage, flown: Flown, strike: Strike, *, every_s: float = EVERY_S
 ) -> list[Loss]:
-    """Strike the partitions' leaders in turn; return who lost its leader.
+    """Strike the partitions' leaders in turn; return the partitions that lost their leaders.
 
-    On a slow machine a node may not be back when the next one is due: it is waited for, for a time.
+    On a slow machine a node may not be back when the next one is due: this waits for it, for a
+    time.
     """
     struck: list[Loss] = []
     begun, number = time.monotonic(), 0
@@ -70,7 +71,7 @@ async def in_turn(
 
 
 def _times(flown: Flown, struck: list[Loss]) -> tuple[str, list[float]]:
-    """Return how long partitions took nothing that lost a leader while all else was well."""
+    """Return how long partitions were away that lost a leader while all else was well."""
     times, others = (
         sorted(flown.away_s(each.partition, each.at, each.at + EVERY_S) for each in struck
                if each.is_full is is_full)
@@ -114,7 +115,7 @@ async def kill_leader(stage: Stage, victim: LocalNode, _partition: int) -> None:
             " committed reader ever sees them; a partition is away for 3 s at most",
             size=5)  # fmt: skip
 async def leaders_stopped(stage: Stage) -> Seen:
-    """Stop the leader of one partition after the other, with a tail that nobody else has."""
+    """Pause the leader of one partition after the other, with a tail that no other replica has."""
     doomed: list[int] = []
 
     async def stop(stage: Stage, victim: LocalNode, partition: int) -> None:
@@ -136,7 +137,7 @@ async def _stop(
     assert victim.process is not None
     arena = stage.arena
     pairs = [(victim, other) for other in stage.others(victim)]
-    for pair in pairs:  # What it sends from here on gets nowhere, and nobody is told.
+    for pair in pairs:  # From here on its messages are lost, on connections that stay open.
         arena.link(*pair).frozen = True
     before = len(flown.acks[partition])
     doomed += await _doom(stage, victim, partition, len(doomed))
@@ -149,20 +150,20 @@ async def _stop(
 
 
 async def _doom(stage: Stage, node: LocalNode, partition: int, number: int) -> list[int]:
-    """Have a leader take records that will be nowhere else."""
+    """Let a leader append records that no other replica will get."""
     url = f"{node.url}{PAGE}/{partition}/records?acks=leader"
     taken = []
     for each in range(number, number + DOOMED):
         body = {"key": "doomed", "value": {"mark": None, "doomed": each}}
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-            async with stage.session.post(url, json=body) as told:
-                if told.status < 300:
+            async with stage.session.post(url, json=body) as answer:
+                if answer.status < 300:
                     taken.append(each)
     return taken
 
 
 async def _read_at(stage: Stage, node: LocalNode, partition: int, flown: Flown, since: int) -> None:
-    """Read at a node that wakes up, in both ways, what a committed reader may see."""
+    """Read committed records at a node that resumes, in both ways."""
     until = time.monotonic() + 1.5
     while time.monotonic() < until:
         for headers in ({}, {"Docstore-Consistency": "stale"}):
@@ -173,7 +174,7 @@ async def _read_at(stage: Stage, node: LocalNode, partition: int, flown: Flown, 
 
 
 async def _kept_of(stage: Stage, doomed: list[int]) -> int:
-    """Return how many of these are in the logs after all."""
+    """Return how many of these records are in the logs nevertheless."""
     found = 0
     for partition in range(PARTITIONS):
         at = 0

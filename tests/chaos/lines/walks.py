@@ -1,8 +1,8 @@
 """Walks through a factory while documents come and go, and owners are killed and drained.
 
-Promised: a document that is there from a walk's beginning to its end is in exactly one page; one
-that was not there meanwhile is in none; `$count` lies between those. And a node that is left alone
-of three says within two seconds that it can not list.
+The promise: a document that exists from a walk's beginning to its end is in exactly one page; one
+that never existed meanwhile is in none; `$count` lies between those. And a node that is left alone
+of three answers within two seconds that it cannot list.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ ALONE_S_MAX = 2.0
 
 @dataclass(slots=True)
 class Walks:
-    """Writers, walkers and a counter, and what is wrong with what they were told."""
+    """Writers, walkers and a counter, and the problems of their answers."""
 
     stage: Stage
     lives: list[Life] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Walks:
     stop: bool = False
 
     async def ask(self, verb: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return (status, page) from any node; status 0 when nothing is heard."""
+        """Return (status, page) from any node; status 0 without an answer."""
         url = self.stage.arena.rng.choice(self.stage.arena.members).url + path
         try:
             async with self.stage.session.request(verb, url, json=body) as answer:
@@ -48,7 +48,7 @@ class Walks:
             return 0, None
 
     async def insist(self, verb: str, path: str, body: Any = None) -> int:
-        """Ask again until the answer is no refusal for the moment."""
+        """Retry until the answer is not a temporary rejection."""
         while True:
             status, _ = await self.ask(verb, path, body)
             self.writes += status in (200, 201)
@@ -65,7 +65,7 @@ class Walks:
             life.born_from = life.born_by = time.monotonic()
 
     async def write(self, writer: int) -> None:
-        """Create, update and delete, among those that stay and around them."""
+        """Create, update and delete documents, among those that stay and around them."""
         rng = random.Random(writer)
         for number in itertools.count():
             begun = time.monotonic()
@@ -111,7 +111,7 @@ class Walks:
             await asyncio.sleep(0.1)
 
     async def strike(self) -> int:
-        """Kill and drain nodes in turn, each when all are well again."""
+        """Kill and drain nodes in turn, each when all are healthy again."""
         nemesis = Nemesis(self.stage.arena, None)
         strikes = 0
         while not self.stop:
