@@ -1,4 +1,4 @@
-"""The file of the audit log: only appended to, opened again after a rotation, never in the way."""
+"""The file of the audit log: append-only, reopened after a rotation, never blocking."""
 
 import json
 from pathlib import Path

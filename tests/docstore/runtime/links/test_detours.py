@@ -1,4 +1,4 @@
-"""Links that are held: what one node says to another goes through one that reaches it (rule E4)."""
+"""Links that are frozen: messages go through a third node that reaches the receiver (rule E4)."""
 
 import asyncio
 import random
@@ -76,13 +76,13 @@ async def test_what_a_held_link_does_not_carry_arrives_through_another_node() ->
     async with group(a, b, c) as links:
         links["a", "b"].frozen = True
         await until(lambda: is_on_a_detour(a, "b"))
-        # As a link that was lost and made: what was under way is asked for again.
+        # As with a link lost and made: messages in flight are sent again.
         assert (a.lost, a.linked.count("b"), a.links.is_linked("b")) == (["b"], 2, True)
         for number in range(3):
             say(a, "b", number)
         say(b, "a", 9)
         await until(lambda: len(b.heard) == 3 and len(a.heard) == 1)
-        # Once each, in order, and as said by the one who says it.
+        # Once each, in order, and with the true sender.
         assert b.heard == [("a", word(number)) for number in range(3)]
         assert a.heard == [("b", word(9))]
         assert c.heard == []
@@ -104,7 +104,7 @@ async def test_a_frame_goes_through_one_node_at_most() -> None:
         await until(lambda: is_on_a_detour(c, "b") and is_on_a_detour(a, "d"))
         await until(lambda: "b" not in a.links.outbound["c"].reaches)
         assert not is_on_a_detour(a, "b")
-        # What comes by a relay is never passed on.
+        # A relayed frame is never relayed again.
         a.links.outbound["c"].say(Relayed("", "b", b""))
         await until(lambda: c.links.counters["relays_dropped"] == 1)
         assert d.links.counters["relays_dropped"] == b.links.counters["relays_dropped"] == 0

@@ -31,7 +31,7 @@ async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cann
             link = f"/notes/{number}"
             page = await asyncio.to_thread(page_of, f"{third.url}{link}/explain")
             if page["owner"] == page["preferredOwner"] == second.name:
-                break  # And it stays so: nobody is to be given the slot back.
+                break  # The owner is the preferred one, so the slot stays.
         async with aiohttp.ClientSession() as session:
 
             async def put() -> tuple[int, Any, float]:
@@ -39,7 +39,7 @@ async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cann
                 async with session.put(first.url + link, json={"a": 1}) as answer:
                     return answer.status, await answer.json(), time.monotonic() - begun
 
-            # Nothing that the first says to the second arrives; it hears the second all the while.
+            # Messages from the first to the second are lost, but not those to the first.
             arena.link(first, second).frozen = True
             for _ in range(3):
                 status, page, took_s = await put()
@@ -47,15 +47,15 @@ async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cann
                 assert took_s < 5.0  # Long before the deadline of ten seconds.
             page = await asyncio.to_thread(page_of, f"{first.url}/core/management")
             assert page["peerLinks"]["detours"] >= 1
-            # No other node can pass on what it says: then it says so.
+            # No other node can relay for the first: it refuses with that reason.
             arena.cut([(first, second), (first, third)], gossip=False)
             for _ in range(3):
                 status, page, took_s = await put()
-                if status != 504:  # What left before the first noticed the cut is in doubt.
+                if status != 504:  # Updates sent before the first noticed the cut are in doubt.
                     break
             assert (status, page["outcome"]) == (503, "not_applied")
             assert page["type"].endswith("/owner-unreachable")
-            assert took_s < 5.0  # So that another node can be asked.
+            assert took_s < 5.0  # In time to ask another node.
         async with Client([first.url, third.url]) as store:
             assert (await store.put(link, {"a": 2})).version >= 1
         arena.mend()

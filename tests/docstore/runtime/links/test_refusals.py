@@ -1,4 +1,4 @@
-"""Peers that are refused are told of once, however often they dial."""
+"""Refused peers are logged once, however often they dial."""
 
 from structlog.testing import capture_logs
 

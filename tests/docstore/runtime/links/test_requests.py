@@ -1,4 +1,4 @@
-"""Requests between the nodes' services: what is packed comes out equal, also in another version."""
+"""Requests between the nodes' services: they unpack to equal ones, also in another version."""
 
 import dataclasses
 from typing import Any

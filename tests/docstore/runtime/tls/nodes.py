@@ -1,4 +1,4 @@
-"""Real nodes with TLS: how a test speaks with them, and waits for them."""
+"""Helpers of tests of real nodes with TLS: clients, addresses, waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

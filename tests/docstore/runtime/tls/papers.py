@@ -1,4 +1,4 @@
-"""Certificates to test with: of a group of three, of strangers, and of those who are late."""
+"""Certificates for tests: of a group of three, of another group, and expired ones."""
 
 import ssl
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ NODES = ("n1", "n2", "n3")
 
 
 def group_of(directory: Path, nodes: Sequence[str] = NODES, group: str = "films") -> Path:
-    """Make a CA and a certificate for each node; return where they are."""
+    """Make a CA and a certificate for each node; return their directory."""
     make_authority(directory, group, 365)
     for node in nodes:
         make_certificate(directory, [node], HOSTS, 30)
@@ -22,7 +22,7 @@ def group_of(directory: Path, nodes: Sequence[str] = NODES, group: str = "films"
 
 
 def settings_of(directory: Path, node: str, **others: object) -> dict[str, object]:
-    """Return what a node is told of its certificate, and of the CA."""
+    """Return a node's settings for its certificate and the CA."""
     return {
         "tls_cert_file": str(directory / f"{node}.pem"),
         "tls_key_file": str(directory / f"{node}-key.pem"),
@@ -36,12 +36,12 @@ def files_of(directory: Path, node: str, **others: object) -> TlsFiles:
 
 
 def believing(directory: Path) -> ssl.SSLContext:
-    """Return what a client believes who knows the CA."""
+    """Return the context of a client that trusts the CA."""
     return ssl.create_default_context(cafile=directory / "ca.pem")
 
 
 def showing(directory: Path, node: str) -> ssl.SSLContext:
-    """Return what a node dials with that compares no names."""
+    """Return the context of a node that dials without comparing names."""
     context = believing(directory)
     context.check_hostname = False
     context.load_cert_chain(directory / f"{node}.pem", directory / f"{node}-key.pem")

@@ -1,4 +1,4 @@
-"""Links with TLS: only the node that a certificate names is a peer, and strangers hear nothing."""
+"""Links with TLS: only the node that a certificate names is a peer; strangers get no answer."""
 
 import asyncio
 import ssl
@@ -34,7 +34,7 @@ def hello_of(node: str, to: str) -> Hello:
 
 
 class Node:
-    """The links of a node, and what they say."""
+    """The links of a node, and their events."""
 
     def __init__(self, name: str, papers: Path, **others: object) -> None:
         self.name = name
@@ -52,14 +52,14 @@ class Node:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The listening address."""
         assert self.links._server is not None
         host, port = self.links._server.sockets[0].getsockname()
         return host, port
 
     @property
     def turned_away(self) -> int:
-        """How many had no certificate of a node, or another one's."""
+        """The number of connections without a node's own certificate."""
         return self.links.counters["certificates_refused"]
 
 
@@ -93,7 +93,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def told(node: Node, tls: ssl.SSLContext | None, said: bytes) -> bytes:
-    """Return all that a node says to who comes with a certificate, or none, and speaks."""
+    """Return a node's answer to a connection with these TLS settings that sends `said`."""
     try:
         reader, writer = await asyncio.open_connection(*node.address, ssl=tls)
     except OSError:
@@ -250,7 +250,7 @@ async def test_who_is_revoked_is_out_and_the_others_stay(
         said = serial_of(papers, "n3") if by == "serial" else "spiffe://cluster/films/node/n3"
         revoked.write_text(f"{said}  # n3's key was lost\n")
         await until(lambda: not one.links.hears("n3") and not one.links.is_linked("n3"))
-        await until(lambda: one.turned_away >= 3)  # It comes again, and is not let in.
+        await until(lambda: one.turned_away >= 3)  # It dials again, and is refused.
         assert one.links.hears("n2")
         assert one.links.is_linked("n2")
         assert "n2" not in one.lost

@@ -1,4 +1,4 @@
-"""The port of clients with TLS: who comes without, who stands half-way, and how many there are."""
+"""The clients' port with TLS: plain text, unfinished handshakes, limits of connections."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ LARGE = 16_000_000
 
 
 class Serving:
-    """A server with TLS, and how to come to it."""
+    """A server with TLS, and connections to it."""
 
     def __init__(self, papers: Path, limits: Limits) -> None:
         self.papers = papers
@@ -42,7 +42,7 @@ class Serving:
 
     @asynccontextmanager
     async def wire(self, tls: ssl.SSLContext | None = None) -> AsyncIterator[Wire]:
-        """Connect; without TLS if there is nothing to believe."""
+        """Connect; in plain text without `tls`."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
         with closing(writer):
             yield Wire(reader, writer)
@@ -151,7 +151,7 @@ async def test_those_who_stand_half_way_are_counted_and_sent_away(papers: Path) 
         async with served.wire() as late, asyncio.timeout(SOON_S):
             assert await late.reader.read() == b""
         assert served.server.metrics.connections_refused == 1
-        # They have as long as a first request has; then there is room again.
+        # They have the time of a first request; then there is room again.
         async with asyncio.timeout(SOON_S):
             assert [await reader.read() for reader, _ in silent] == [b""] * FEW
         async with served.wire(believing(papers)) as wire:
@@ -238,7 +238,7 @@ async def test_who_comes_in_by_tls_is_counted_once(papers: Path, limits: Limits)
 
 @asynccontextmanager
 async def deaf(papers: Path, port: int) -> AsyncIterator[asyncio.StreamWriter]:
-    """Connect as a client that asks for something and takes none of it."""
+    """Connect as a client that sends a request and reads nothing of the answer."""
     with closing(socket.socket()) as caller:
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         caller.connect(("127.0.0.1", port))
@@ -255,7 +255,7 @@ async def deaf(papers: Path, port: int) -> AsyncIterator[asyncio.StreamWriter]:
 def test_a_large_answer_over_tls_that_nobody_takes(
     papers: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    """What is encrypted lies below the transport that is asked what lies unread."""
+    """Find a client that does not read, although encrypted bytes wait below the asked transport."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return Reply(200, b"a" * LARGE)

@@ -1,4 +1,4 @@
-"""Three real nodes with TLS on all their ports: what they do, and who hears nothing of it."""
+"""Three real nodes with TLS on all their ports serve clients and peers, but no strangers."""
 
 import asyncio
 import base64
@@ -115,7 +115,7 @@ def cluster_ca(cluster: LocalCluster) -> Path:
 
 
 def docstore(*arguments: str, cacert: Path | None = None) -> tuple[int, str, str]:
-    """Run a command, with a CA to believe by its option."""
+    """Run a command, with a CA to trust by its option."""
     more = ["--cacert", str(cacert)] if cacert else []
     ended = SERVER.run(*arguments, *more)
     return ended.returncode, ended.stdout, ended.stderr
@@ -143,7 +143,7 @@ def test_commands_believe_a_ca_that_they_are_told_of(
 
 
 def test_commands_believe_the_cas_of_the_system(cluster: LocalCluster) -> None:
-    """They read those late, and not from the process that forks other commands of tests."""
+    """Run them in new processes, as the process that forks other commands has read the CAs."""
     command = (sys.executable, "-m", "docstore", "status", "--url", cluster.nodes[0].url)
     for believed, code in ((str(cluster_ca(cluster)), 0), (os.devnull, 1)):
         environment = os.environ | {"SSL_CERT_FILE": believed}
@@ -167,7 +167,7 @@ def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.Monkey
 
 
 def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> bytes:
-    """Return all that a port answers."""
+    """Return the answer of a port."""
     answer = b""
     try:
         plain = socket.create_connection(address, timeout=SOON_S)

@@ -1,4 +1,4 @@
-"""New certificates, and another CA, while three real nodes are written to: no request fails."""
+"""No request fails while three real nodes get new certificates, or another CA."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Writers:
-    """One at each node, for as long as the block lasts; no request of theirs may fail."""
+    """A writer at each node while the block lasts; none of their requests may fail."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -45,7 +45,7 @@ class Writers:
                 self._written += 1
 
     async def write_more(self, count: int) -> None:
-        """Return when they have written so many more."""
+        """Return when they have written `count` documents more."""
         enough = self._written + count
 
         async def is_enough() -> bool:
@@ -71,13 +71,13 @@ async def believed(cluster: LocalCluster, file: Path, cas: bytes) -> None:
 
 
 async def all_show(cluster: LocalCluster, papers: Path) -> bool:
-    """Say whether each node shows to clients what is among the papers."""
+    """Say whether each node shows clients its certificate among the papers."""
     shown = [await shown_by(cluster, node) for node in cluster.nodes]
     return shown == [int(serial_of(papers, node.name), 16) for node in cluster.nodes]
 
 
 async def shown_by(cluster: LocalCluster, node: LocalNode) -> int:
-    """Return the serial number of what a node shows to clients."""
+    """Return the serial number of the certificate that a node shows clients."""
     host, port = peer_address(node)
     _, writer = await asyncio.open_connection(host, port - 1, ssl=cluster.ssl)
     serial = writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]

@@ -1,4 +1,4 @@
-"""What a node is told of TLS: what goes together, what is missing, and what cannot be used."""
+"""A node's TLS settings: valid combinations, missing settings, and unusable files."""
 
 import asyncio
 import re

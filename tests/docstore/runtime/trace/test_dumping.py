@@ -1,4 +1,4 @@
-"""What a driver says when something happened that must never happen; and that it goes on."""
+"""A driver logs its last steps when an invariant is broken, and continues."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -54,7 +54,7 @@ async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
         monkeypatch.setattr(driver.recorder, "steps", fail)
         with capture_logs() as logs:
             driver.feed(SlotCorrupted(1))
-        await driver.stored()  # The effects behind the alarm were performed.
+        await driver.stored()  # The effects after the alarm were performed.
         assert not replica.core.logs[1].full
         assert [each["event"].split(":")[0] for each in logs] == ["alarm", "a step cannot be kept"]
     finally:

@@ -1,4 +1,4 @@
-"""Real nodes say what they did: over HTTP, in the command line, and in the log."""
+"""Real nodes show their steps: over HTTP, in the command line, and in the log."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ TRACE = {"traceparent": f"00-{TRACE_ID}-00f067aa0ba902b7-01"}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Three nodes with a factory, a document, a topic and a lease."""
+    """Yield three nodes with a factory, a document, a topic and a lease."""
     with LocalCluster(3) as group:
         ask(group.nodes[0], "POST", "/core/factories", {"path": "/notes"})
         ask(group.nodes[0], "PUT", "/notes/a", {"text": "top secret"})
@@ -72,7 +72,7 @@ def test_a_request_is_seen_on_both_nodes_that_it_concerns(cluster: LocalCluster)
     served = [each for each in steps(owner) if TRACE_ID in each["traces"]]
     assert served[0]["event"].startswith(f"from {entry.name} Forward [")
     assert f"verb=PUT link=/notes/a bytes=22 trace={TRACE_ID}" in served[0]["event"]
-    # Another request is not taken for one of this trace.
+    # Another request is not in this trace.
     ask(entry, "PUT", "/notes/a", {"text": "top secret"})
     last = [each for each in steps(entry) if "Requested" in each["event"]][-1]
     assert last["traces"] == []

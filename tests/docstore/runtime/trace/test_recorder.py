@@ -1,4 +1,4 @@
-"""The ring: what is kept, for how long, and that nothing of a document is shown."""
+"""The ring: which steps it keeps, for how long, and without a document's content."""
 
 import gc
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def row(slot: int, n: int, link: str, state: bytes = SECRET) -> Row:
 
 
 def reachable(start: object) -> Iterator[object]:
-    """Yield all that something keeps alive, but for classes and modules."""
+    """Yield all that an object keeps alive, but for classes and callables."""
     todo, seen = [start], {id(start)}
     while todo:
         each = todo.pop()
@@ -127,7 +127,7 @@ def test_bodies_are_let_go_of_once_so_many_bytes_came_after_them() -> None:
     kept.trim()
     held = {id(each) for each in reachable(kept) if isinstance(each, bytes)}
     assert [id(body) in held for body in bodies] == [False] * 6 + [True] * 4
-    # A turn is kept for long, so that its rows are made brief at once.
+    # A change of roles is kept for long, so its rows are shortened at once.
     kept.note(1.0, Received("n1", Fetched(0, 1, 1, [row(0, 1, "/notes/a", bodies[0])])), [])
     assert id(bodies[0]) not in {id(each) for each in reachable(kept)}
     assert "Fetched slot=0 epoch=1 first=1 [slot=0 n=1" in lines(kept)[-1]
@@ -153,7 +153,7 @@ def test_what_says_nothing_does_not_flood_out_what_does() -> None:
         kept.note(1.0, TurnEnded(), [])
         kept.note(1.0, Received("n2", now), [])
     assert [text.split()[0] for text in lines(kept)] == ["Requested", "Tick", "from"]
-    # But a heartbeat that says something else is one of the few that are worth it.
+    # But a heartbeat with other claims is kept.
     kept.note(2.0, Received("n2", beat._replace(claims=[(4, to_bitmap([1, 2], 8))])), [])
     assert lines(kept)[-1] == "from n2 Heartbeat fit=True [epoch=4 slots=2]"
 
@@ -188,7 +188,7 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
     kept.note(5.0, TurnEnded(), [Persist(1, [Append([row(mine, 2, "/notes/z")])])])
     by_slot = [each.at for each in kept.steps() if is_about(each, TraceFilter(mine, slots))]
     assert by_slot == [1.0, 3.0, 4.0, 5.0]
-    # By link: also what speaks of its slot alone, but not what names another document of it.
+    # By link: also steps about its slot alone, but none about another document of it.
     about = TraceFilter(mine, slots, link)
     assert [each.at for each in kept.steps() if is_about(each, about)] == [1.0, 3.0, 4.0]
     [_, accepted, _] = [line(each, about) for each in kept.steps() if is_about(each, about)]
@@ -196,7 +196,7 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
 
 
 def test_of_many_effects_those_that_are_asked_for_are_shown_and_the_others_counted() -> None:
-    """A term that begins proposes to each peer for each slot: hundreds of effects in one step."""
+    """Shorten the step of a beginning term, which proposes to each peer for each slot."""
     kept = recorder()
     offers = [Offer(slot, 3, 0, 1, (3, "n1"), 0, []) for slot in range(100)]
     sends = [Send("n2", Propose([each])) for each in offers]

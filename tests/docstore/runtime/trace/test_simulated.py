@@ -1,4 +1,4 @@
-"""Whole clusters in trouble, in virtual time: whatever they do can be kept and shown."""
+"""Whole clusters with faults, in virtual time: all their steps can be kept and shown."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
