@@ -10,7 +10,7 @@ from docstore.errors import BadConfig
 from docstore.runtime.audit import AuditLog
 
 
-def test_lines_go_to_the_file_that_has_the_name(tmp_path: Path) -> None:
+def test_lines_go_to_the_file_with_the_configured_name(tmp_path: Path) -> None:
     file, rotated = tmp_path / "audit.log", tmp_path / "audit.log.1"
     audit, other = AuditLog(), AuditLog()
     audit.use(str(file), "n1")
@@ -36,6 +36,6 @@ def test_a_line_that_cannot_be_written_is_counted() -> None:
     ]
 
 
-def test_a_file_that_cannot_be_opened_ends_the_start() -> None:
+def test_a_start_fails_when_the_file_cannot_be_opened() -> None:
     with pytest.raises(BadConfig, match=r"audit_file: /nowhere/audit\.log: No such file"):
         AuditLog().use("/nowhere/audit.log", "n1")

@@ -71,7 +71,7 @@ def is_on_a_detour(node: Node, peer: str) -> bool:
     return isinstance(node.links.ways.get(peer), Detour)
 
 
-async def test_what_a_held_link_does_not_carry_arrives_through_another_node() -> None:
+async def test_messages_of_a_frozen_link_arrive_through_another_node() -> None:
     a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
     async with group(a, b, c) as links:
         links["a", "b"].frozen = True
@@ -95,7 +95,7 @@ async def test_what_a_held_link_does_not_carry_arrives_through_another_node() ->
         assert c.links.counters["relayed"] == relayed
 
 
-async def test_a_frame_goes_through_one_node_at_most() -> None:
+async def test_a_frame_is_relayed_once_at_most() -> None:
     a, b, c, d = Node("a", NEW), Node("b", NEW), Node("c", NEW), Node("d", NEW)
     async with group(a, b, c, d) as links:
         # Only d reaches b, and a reaches only c: no single node is between a and b.
@@ -110,7 +110,7 @@ async def test_a_frame_goes_through_one_node_at_most() -> None:
         assert d.links.counters["relays_dropped"] == b.links.counters["relays_dropped"] == 0
 
 
-async def test_nothing_is_taken_from_a_relay_that_its_source_may_not_say_itself() -> None:
+async def test_a_relayed_frame_of_a_refused_source_is_dropped() -> None:
     a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
     async with group(a, b, c) as links:
         links["a", "b"].frozen = True
@@ -124,7 +124,7 @@ async def test_nothing_is_taken_from_a_relay_that_its_source_may_not_say_itself(
         assert b.heard == []
 
 
-async def test_a_node_that_has_ended_is_lost_at_once_whatever_others_said_of_it() -> None:
+async def test_a_node_that_has_ended_is_lost_at_once() -> None:
     a, b, c = Node("a", NEW), Node("b", NEW), Node("c", NEW)
     async with group(a, b, c):
         await until(lambda: "b" in a.links.outbound["c"].reaches)

@@ -15,7 +15,7 @@ from tests.docstore.watching import page_of
 
 
 @pytest.mark.thorough
-async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cannot(
+async def test_a_node_reaches_an_owner_through_another_node_or_refuses(
     tmp_path: Path,
 ) -> None:
     arena = Arena(tmp_path, 3, 0, random.Random(1))
@@ -67,7 +67,7 @@ async def test_a_node_goes_to_an_owner_through_another_node_or_says_that_it_cann
 
 
 @pytest.mark.thorough
-async def test_a_link_that_stands_half_open_is_dialled_anew(tmp_path: Path) -> None:
+async def test_a_half_open_link_is_dialled_anew(tmp_path: Path) -> None:
     arena = Arena(tmp_path, 3, 0, random.Random(2))
     try:
         await arena.start()

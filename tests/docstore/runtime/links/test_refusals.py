@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 from docstore.runtime.links.connections import PEERS_MAX, Refusals
 
 
-def test_a_refused_peer_is_told_of_until_something_changes() -> None:
+def test_a_refused_peer_is_logged_once_per_reason() -> None:
     refusals = Refusals()
     with capture_logs() as lines:
         for _ in range(3):
@@ -13,11 +13,11 @@ def test_a_refused_peer_is_told_of_until_something_changes() -> None:
         refusals.tell("n4", "it proposes protocol 1")
         refusals.admitted("n4")
         refusals.tell("n4", "it proposes protocol 1")
-    told = [line["why"] for line in lines]
-    assert told == ["another cluster", "it proposes protocol 1", "it proposes protocol 1"]
+    reasons = [line["why"] for line in lines]
+    assert reasons == ["another cluster", "it proposes protocol 1", "it proposes protocol 1"]
 
 
-def test_names_from_outside_take_no_more_than_their_room() -> None:
+def test_names_of_refused_peers_take_bounded_memory() -> None:
     refusals = Refusals()
     for number in range(3 * PEERS_MAX):
         refusals.tell(f"n{number}", "another cluster")

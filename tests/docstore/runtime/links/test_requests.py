@@ -13,13 +13,13 @@ from tests.compat.samples import filled
 KINDS = request_kinds()
 
 
-def test_every_request_has_a_name_of_its_own() -> None:
+def test_every_request_has_a_unique_name() -> None:
     names = [each.name for each in KINDS]
     assert len(names) == len(set(names)) >= 15
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_request_comes_out_of_a_frame_as_it_went_in(kind: type[Request[Any]]) -> None:
+def test_a_request_unpacks_to_an_equal_one(kind: type[Request[Any]]) -> None:
     request = filled(kind)
     packed = msgpack.unpackb(msgpack.packb(request.packed()))
     again = kind.unpacked(packed)
@@ -31,6 +31,6 @@ def test_a_request_comes_out_of_a_frame_as_it_went_in(kind: type[Request[Any]]) 
     [each for each in KINDS if len(dataclasses.fields(each)) > 1],
     ids=lambda kind: kind.name,
 )
-def test_what_a_later_version_adds_is_ignored(kind: type[Request[Any]]) -> None:
+def test_additions_of_a_later_version_to_a_request_are_ignored(kind: type[Request[Any]]) -> None:
     request = filled(kind)
     assert kind.unpacked([*request.packed(), "of a later version"]) == request

@@ -92,7 +92,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return group_of(tmp_path_factory.mktemp("foreign"))
 
 
-async def told(node: Node, tls: ssl.SSLContext | None, said: bytes) -> bytes:
+async def answer_to(node: Node, tls: ssl.SSLContext | None, said: bytes) -> bytes:
     """Return a node's answer to a connection with these TLS settings that sends `said`."""
     try:
         reader, writer = await asyncio.open_connection(*node.address, ssl=tls)
@@ -108,7 +108,7 @@ async def told(node: Node, tls: ssl.SSLContext | None, said: bytes) -> bytes:
         writer.transport.abort()
 
 
-async def test_two_nodes_link_and_each_is_whom_it_says(papers: Path) -> None:
+async def test_two_nodes_link_with_their_certificates(papers: Path) -> None:
     one, two = Node("n1", papers), Node("n2", papers)
     async with running(one, two):
         one.links.connect("n2", two.address)
@@ -118,7 +118,7 @@ async def test_two_nodes_link_and_each_is_whom_it_says(papers: Path) -> None:
     assert (one.turned_away, two.turned_away) == (0, 0)
 
 
-async def test_who_belongs_to_the_group_is_answered(papers: Path) -> None:
+async def test_a_node_of_the_group_is_answered(papers: Path) -> None:
     node = Node("n1", papers)
     async with running(node):
         reader, writer = await asyncio.open_connection(*node.address, ssl=showing(papers, "n2"))
@@ -140,7 +140,7 @@ async def test_who_belongs_to_the_group_is_answered(papers: Path) -> None:
         ("old", "protocol"),
     ],
 )
-async def test_strangers_hear_nothing(papers: Path, foreign: Path, who: str, why: str) -> None:
+async def test_strangers_get_no_answer(papers: Path, foreign: Path, who: str, why: str) -> None:
     contexts = {
         "nobody": lambda: believing(papers), "foreign": lambda: showing(foreign, "n2"),
         "late": lambda: showing(papers, "late"), "another": lambda: showing(papers, "n3"),
@@ -156,7 +156,7 @@ async def test_strangers_hear_nothing(papers: Path, foreign: Path, who: str, why
     node = Node("n1", papers)
     with capture_logs() as lines:
         async with running(node):
-            assert await told(node, tls, pack_hello(hello_of("n2", "n1"))) == b""
+            assert await answer_to(node, tls, pack_hello(hello_of("n2", "n1"))) == b""
             await until(lambda: node.turned_away == 1)
             assert not node.links.hears("n2")
     [line] = [line for line in lines if line["event"] == "turned away"]
@@ -164,19 +164,19 @@ async def test_strangers_hear_nothing(papers: Path, foreign: Path, who: str, why
     assert (line["port"], line["address"]) == ("peer", "127.0.0.1")
 
 
-async def test_a_node_of_another_group_of_the_same_ca_hears_nothing(tmp_path: Path) -> None:
+async def test_a_node_of_another_group_of_the_same_ca_gets_no_answer(tmp_path: Path) -> None:
     papers = group_of(tmp_path)
     make_certificate(papers, ["n2"], HOSTS, 1, group="other-films")
     node = Node("n1", papers)
     with capture_logs() as lines:
         async with running(node):
             said = pack_hello(hello_of("n2", "n1"))
-            assert await told(node, showing(papers, "n2"), said) == b""
+            assert await answer_to(node, showing(papers, "n2"), said) == b""
             await until(lambda: node.turned_away == 1)
     assert "names spiffe://cluster/other-films/node/n2, and no node of" in lines[0]["why"]
 
 
-async def test_who_is_refused_knows_why(papers: Path, foreign: Path) -> None:
+async def test_a_refused_node_logs_the_reason(papers: Path, foreign: Path) -> None:
     one, two = Node("n1", papers), Node("n2", papers)
     stranger = Node("n2", foreign)
     stranger.credentials.contexts.dialling.load_verify_locations(papers / "ca.pem")  # type: ignore[union-attr]
@@ -191,7 +191,7 @@ async def test_who_is_refused_knows_why(papers: Path, foreign: Path) -> None:
     assert any(why.startswith("its certificate: ") for why in said)
 
 
-async def test_who_dials_says_nothing_to_another_node(papers: Path) -> None:
+async def test_a_dialling_node_sends_nothing_to_another_node(papers: Path) -> None:
     one, three = Node("n1", papers), Node("n3", papers)
     met: list[Hello] = []
     three.links.events.admit = met.append
@@ -204,7 +204,7 @@ async def test_who_dials_says_nothing_to_another_node(papers: Path) -> None:
     assert [hello.receiver for hello in met] == ["n3"]
 
 
-async def test_many_strangers_are_counted_and_one_a_second_is_told_of(
+async def test_many_strangers_are_counted_and_one_a_second_is_logged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, counted = [100.0], []
@@ -219,11 +219,11 @@ async def test_many_strangers_are_counted_and_one_a_second_is_told_of(
     assert sum(line.get("others", 0) for line in lines) + len(lines) >= 9_000
 
 
-async def test_hundreds_at_once_do_not_keep_a_node_out(papers: Path) -> None:
+async def test_many_connections_at_once_do_not_keep_a_node_out(papers: Path) -> None:
     one, two = Node("n1", papers), Node("n2", papers)
     async with running(one, two):
         silent = [await asyncio.open_connection(*one.address) for _ in range(100)]
-        tries = [told(one, believing(papers), b"x") for _ in range(50)]
+        tries = [answer_to(one, believing(papers), b"x") for _ in range(50)]
         assert set(await asyncio.gather(*tries)) == {b""}
         two.links.connect("n1", one.address)
         await until(lambda: two.linked == ["n1"])
@@ -234,7 +234,7 @@ async def test_hundreds_at_once_do_not_keep_a_node_out(papers: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["serial", "node"])
-async def test_who_is_revoked_is_out_and_the_others_stay(
+async def test_a_revoked_node_loses_its_links_and_the_others_stay(
     papers: Path, tmp_path: Path, by: str
 ) -> None:
     revoked = tmp_path / "revoked"
@@ -257,7 +257,7 @@ async def test_who_is_revoked_is_out_and_the_others_stay(
         watching.cancel()
 
 
-def test_a_list_of_the_revoked_that_is_empty_for_a_moment_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_revocation_list_that_is_empty_for_a_moment_admits_no_node(tmp_path: Path) -> None:
     papers, revoked = group_of(tmp_path / "papers"), tmp_path / "revoked"
     revoked.write_text("spiffe://cluster/films/node/n3\n")
     credentials = Credentials(files_of(papers, "n1", tls_revoked_file=str(revoked)), "n1")
@@ -293,7 +293,7 @@ async def test_new_certificates_are_used_by_new_links_and_old_links_stay(tmp_pat
         assert one.lost == []
 
 
-async def test_a_ca_that_has_gone_takes_its_nodes_along(tmp_path: Path, foreign: Path) -> None:
+async def test_nodes_of_a_removed_ca_lose_their_links(tmp_path: Path, foreign: Path) -> None:
     papers = group_of(tmp_path / "papers")
     ca = papers / "ca.pem"
     old = ca.read_bytes()
@@ -310,7 +310,7 @@ async def test_a_ca_that_has_gone_takes_its_nodes_along(tmp_path: Path, foreign:
         await until(lambda: one.turned_away >= 2)
 
 
-async def test_a_ca_that_goes_between_a_handshake_and_a_hello_proves_nobody(
+async def test_a_ca_removed_between_handshake_and_hello_admits_no_node(
     tmp_path: Path, foreign: Path
 ) -> None:
     papers = group_of(tmp_path / "papers")
@@ -333,7 +333,7 @@ async def test_a_ca_that_goes_between_a_handshake_and_a_hello_proves_nobody(
     ]
 
 
-async def test_files_of_no_use_leave_what_there_was(tmp_path: Path) -> None:
+async def test_unusable_files_leave_the_earlier_certificates(tmp_path: Path) -> None:
     papers = group_of(tmp_path / "papers")
     node = Node("n1", papers)
     before = node.credentials.contexts

@@ -71,7 +71,7 @@ async def test_requests_are_answered_one_after_the_other(papers: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-async def test_tls_of_before_1_2_is_not_spoken(papers: Path) -> None:
+async def test_tls_before_1_2_is_refused(papers: Path) -> None:
     old = believing(papers)
     old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     old.set_ciphers("ALL:@SECLEVEL=0")
@@ -87,7 +87,7 @@ async def test_tls_of_before_1_2_is_not_spoken(papers: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [LIVE, b"\x00\xff\x00\xff" * 100, b"\r\n"])
-async def test_who_speaks_plain_text_is_told_so(papers: Path, said: bytes) -> None:
+async def test_plain_text_is_refused_with_the_reason(papers: Path, said: bytes) -> None:
     with capture_logs() as lines:
         async with serving(papers) as served, served.wire() as wire:
             wire.writer.write(said)
@@ -102,7 +102,7 @@ async def test_who_speaks_plain_text_is_told_so(papers: Path, said: bytes) -> No
     )  # fmt: skip
 
 
-async def test_a_client_says_why_there_is_no_tls(papers: Path) -> None:
+async def test_a_client_error_says_why_tls_failed(papers: Path) -> None:
     async with serving(papers) as served:
         url = f"https://localhost:{served.port}"
         async with Client([url], ssl=believing(papers)) as client:
@@ -119,7 +119,7 @@ async def test_a_client_says_why_there_is_no_tls(papers: Path) -> None:
     await plain.stop(0.1)
 
 
-async def test_what_only_begins_like_tls_is_hung_up_on(papers: Path) -> None:
+async def test_bytes_that_only_begin_like_tls_get_an_alert(papers: Path) -> None:
     with capture_logs() as lines:
         async with serving(papers) as served, served.wire() as wire:
             wire.writer.write(b"\x16\x03\x01\x00\x05hello")
@@ -130,7 +130,7 @@ async def test_what_only_begins_like_tls_is_hung_up_on(papers: Path) -> None:
     assert [line["event"] for line in lines] == ["turned away"]
 
 
-async def test_who_only_looks_whether_somebody_listens_is_no_failure(papers: Path) -> None:
+async def test_a_connection_without_bytes_is_no_failed_handshake(papers: Path) -> None:
     with capture_logs() as lines:
         async with serving(papers) as served:
             async with served.wire():
@@ -142,7 +142,7 @@ async def test_who_only_looks_whether_somebody_listens_is_no_failure(papers: Pat
     assert lines == []
 
 
-async def test_those_who_stand_half_way_are_counted_and_sent_away(papers: Path) -> None:
+async def test_unfinished_handshakes_are_counted_and_closed(papers: Path) -> None:
     limits = Limits(connections_max=FEW, first_request_timeout_s=1.0)
     async with serving(papers, limits) as served:
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(FEW)]
@@ -161,7 +161,7 @@ async def test_those_who_stand_half_way_are_counted_and_sent_away(papers: Path) 
             writer.close()
 
 
-async def test_a_stop_waits_for_nobody_who_stands_half_way(papers: Path) -> None:
+async def test_a_stop_does_not_wait_for_unfinished_handshakes(papers: Path) -> None:
     async with serving(papers) as served:
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
         await until(lambda: bool(served.server._socket._greeted))  # type: ignore[union-attr]
@@ -170,7 +170,7 @@ async def test_a_stop_waits_for_nobody_who_stands_half_way(papers: Path) -> None
         writer.close()
 
 
-async def test_a_new_certificate_is_shown_to_who_comes_next(tmp_path: Path) -> None:
+async def test_a_new_certificate_is_shown_to_new_connections(tmp_path: Path) -> None:
     papers = group_of(tmp_path, ["n1"])
 
     async def shown() -> str:
@@ -188,7 +188,7 @@ async def test_a_new_certificate_is_shown_to_who_comes_next(tmp_path: Path) -> N
         assert (await old.ask(LIVE)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_shared_port_has_tls_and_nobody_comes_before_it_serves(papers: Path) -> None:
+async def test_a_shared_port_has_tls_and_refuses_before_it_serves(papers: Path) -> None:
     async with serving(papers) as served:
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
@@ -205,7 +205,7 @@ async def test_a_shared_port_has_tls_and_nobody_comes_before_it_serves(papers: P
             await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_large_bodies_go_through_both_ways(papers: Path) -> None:
+async def test_large_bodies_pass_in_both_directions(papers: Path) -> None:
     limits = Limits(first_request_timeout_s=60.0)
     async with serving(papers, limits) as served, served.wire(believing(papers)) as wire:
         declared = await wire.ask(asked("POST", "/core/factories", body=b'{"path":"/t"}'))
@@ -215,7 +215,7 @@ async def test_large_bodies_go_through_both_ways(papers: Path) -> None:
         assert b"x" * 900_000 in await wire.ask(asked("GET", "/t/1"))
 
 
-async def test_who_takes_nothing_of_an_answer_is_cut_off(papers: Path) -> None:
+async def test_a_client_that_reads_no_answer_is_disconnected(papers: Path) -> None:
     brief = replace(PATIENT, send_timeout_s=0.1)
     async with serving(papers, brief) as served, served.wire(believing(papers)) as wire:
         await wire.ask(asked("POST", "/core/factories", body=b'{"path":"/t"}'))
@@ -228,7 +228,7 @@ async def test_who_takes_nothing_of_an_answer_is_cut_off(papers: Path) -> None:
 @pytest.mark.parametrize(
     "limits", [Limits(connections_max=FEW), Limits(connections_per_address_max=FEW)]
 )
-async def test_who_comes_in_by_tls_is_counted_once(papers: Path, limits: Limits) -> None:
+async def test_a_tls_connection_is_counted_once(papers: Path, limits: Limits) -> None:
     async with serving(papers, limits) as served, AsyncExitStack() as stack:
         for _ in range(FEW):
             wire = await stack.enter_async_context(served.wire(believing(papers)))
@@ -252,7 +252,7 @@ async def deaf(papers: Path, port: int) -> AsyncIterator[asyncio.StreamWriter]:
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_large_answer_over_tls_that_nobody_takes(
+def test_a_large_answer_over_tls_to_a_client_that_does_not_read(
     papers: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """Find a client that does not read, although encrypted bytes wait below the asked transport."""

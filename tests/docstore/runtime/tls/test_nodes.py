@@ -67,7 +67,7 @@ def cluster(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             assert "Traceback" not in (node.data / "log.txt").read_text()
 
 
-async def test_they_replicate_and_survive_one_of_them(cluster: LocalCluster) -> None:
+async def test_nodes_with_tls_replicate_and_survive_a_lost_node(cluster: LocalCluster) -> None:
     first, second, third = cluster.nodes
     async with client_of(cluster) as client:
         await client.put("/notes/a", {"a": 1})
@@ -92,7 +92,7 @@ async def test_they_replicate_and_survive_one_of_them(cluster: LocalCluster) -> 
         assert await metric(cluster, node, "docstore_tls_expires_seconds") > time.time()
 
 
-async def test_a_node_comes_in_and_leaves_over_https(cluster: LocalCluster) -> None:
+async def test_a_node_joins_and_leaves_over_https(cluster: LocalCluster) -> None:
     newcomer = cluster.add()
 
     async def is_in() -> bool:
@@ -121,9 +121,7 @@ def docstore(*arguments: str, cacert: Path | None = None) -> tuple[int, str, str
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_commands_believe_a_ca_that_they_are_told_of(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_trust_a_given_ca(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     url, ca = cluster.nodes[0].url, cluster_ca(cluster)
     code, out, _ = docstore("status", "--json", "--url", url, cacert=ca)
     assert code == 0
@@ -142,7 +140,7 @@ def test_commands_believe_a_ca_that_they_are_told_of(
     assert docstore("ls", "--url", url)[0] == 0
 
 
-def test_commands_believe_the_cas_of_the_system(cluster: LocalCluster) -> None:
+def test_commands_trust_the_cas_of_the_system(cluster: LocalCluster) -> None:
     """Run them in new processes, as the process that forks other commands has read the CAs."""
     command = (sys.executable, "-m", "docstore", "status", "--url", cluster.nodes[0].url)
     for believed, code in ((str(cluster_ca(cluster)), 0), (os.devnull, 1)):
@@ -150,7 +148,7 @@ def test_commands_believe_the_cas_of_the_system(cluster: LocalCluster) -> None:
         assert subprocess.run(command, env=environment, check=False).returncode == code
 
 
-def test_jobs_believe_the_same(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_trust_a_given_ca(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     group = pytest.importorskip("docstore.pipeline.group_client")
     monkeypatch.setenv("DOCSTORE_CACERT", str(cluster_ca(cluster)))
     nodes = group.GroupClient(cluster.urls)
@@ -180,7 +178,7 @@ def tried(address: tuple[str, int], tls: ssl.SSLContext | None, said: bytes) -> 
     return answer
 
 
-async def test_strangers_at_the_port_of_nodes_hear_nothing(
+async def test_strangers_at_the_port_of_nodes_get_no_answer(
     cluster: LocalCluster, papers: Path, tmp_path: Path
 ) -> None:
     node = cluster.nodes[1]
@@ -208,14 +206,14 @@ async def test_strangers_at_the_port_of_nodes_hear_nothing(
         await client.put("/notes/after", {"a": 1})
 
 
-async def test_plain_text_is_told_so_and_leaves_one_line(cluster: LocalCluster) -> None:
+async def test_plain_text_at_the_clients_port_gets_400(cluster: LocalCluster) -> None:
     host, port = peer_address(cluster.nodes[0])
     said = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = await asyncio.to_thread(tried, (host, port - 1), None, said)
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_revoked_node_is_out(cluster: LocalCluster, papers: Path) -> None:
+async def test_a_revoked_node_owns_nothing(cluster: LocalCluster, papers: Path) -> None:
     first, second, _ = cluster.nodes
     await asyncio.to_thread(cluster.wait_ready)
     (papers / "revoked").write_text("spiffe://cluster/films/node/n3\n")
@@ -236,7 +234,7 @@ async def test_a_revoked_node_is_out(cluster: LocalCluster, papers: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "error"),
     [
         ({"tls_cert_file": "/nowhere.pem"}, "tls_cert_file: /nowhere.pem: No such file"),
         ({"tls_ca_file": "/nowhere.pem"}, "tls_ca_file: /nowhere.pem: No such file"),
@@ -244,8 +242,8 @@ async def test_a_revoked_node_is_out(cluster: LocalCluster, papers: Path) -> Non
         ({"late": True}, "expired on"),
     ],
 )
-def test_a_start_with_certificates_of_no_use_is_one_line(
-    tmp_path: Path, changed: dict[str, object], told: str
+def test_a_start_with_unusable_certificates_is_one_line(
+    tmp_path: Path, changed: dict[str, object], error: str
 ) -> None:
     papers = group_of(tmp_path / "papers", ["n1"])
     if changed.pop("late", False):
@@ -256,11 +254,11 @@ def test_a_start_with_certificates_of_no_use_is_one_line(
     flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items()]
     code, _, errors = docstore("serve", *flags)
     assert code == 2
-    assert told in errors
+    assert error in errors
     assert len(errors.splitlines()) == 1
 
 
-def test_nodes_of_one_machine_share_a_certificate_and_hear_of_a_new_one(tmp_path: Path) -> None:
+def test_nodes_of_one_machine_share_a_certificate_and_reload_it(tmp_path: Path) -> None:
     papers = group_of(tmp_path / "papers", [])
     make_certificate(papers, ["a-0", "a-1"], HOSTS, 30)
     [first] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.

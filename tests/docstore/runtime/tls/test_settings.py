@@ -30,7 +30,7 @@ OTHERS = "tls_ca_file (peer), gossip_key_file (gossip)"
 EVERYWHERE = {"data": "d", "listen": "0.0.0.0:9000", "advertise": "db:9000"}
 
 
-def test_one_certificate_is_for_both_unless_there_is_another() -> None:
+def test_one_certificate_serves_clients_and_peers_unless_there_are_two() -> None:
     assert tls_files({}) == TlsFiles()
     only_clients = tls_files(PAIR)
     assert (only_clients.scheme, only_clients.peers) == ("https", None)
@@ -62,7 +62,9 @@ def test_one_certificate_is_for_both_unless_there_is_another() -> None:
         ({**PAIR, "join": "https://h:1,http://h:2"}, "join: 'http://h:2': .* https://"),
     ],
 )
-def test_what_does_not_go_together_is_named(settings: dict[str, object], named: str) -> None:
+def test_settings_that_do_not_go_together_are_named(
+    settings: dict[str, object], named: str
+) -> None:
     with pytest.raises(BadConfig, match=f"^{named}"):
         parse({"data": "d", **settings})
 
@@ -82,7 +84,7 @@ def test_what_does_not_go_together_is_named(settings: dict[str, object], named: 
         ({"insecure": True}, ""),
     ],
 )
-def test_beyond_loopback_what_would_be_plain_text_is_named(
+def test_beyond_loopback_a_plain_text_port_is_named(
     settings: dict[str, object], missing: str
 ) -> None:
     if not missing:
@@ -92,13 +94,13 @@ def test_beyond_loopback_what_would_be_plain_text_is_named(
         parse(EVERYWHERE | settings)
 
 
-def test_variables_of_other_commands_are_none_of_a_node() -> None:
+def test_variables_of_other_commands_are_ignored_by_a_node() -> None:
     assert from_environment({"DOCSTORE_CACERT": "ca.pem", "DOCSTORE_TLS_CA_FILE": "x"}) == {
         "tls_ca_file": "x"
     }
 
 
-def test_a_node_says_by_https_where_it_is() -> None:
+def test_a_node_announces_an_https_address() -> None:
     config = parse({"data": "d", **PAIR})
     assert config.url == config.public()["addresses"]["http"] == "https://127.0.0.1:8001"
 
@@ -129,7 +131,7 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("node", "changed", "told"),
+    ("node", "changed", "expected"),
     [
         ("n9", {}, "tls_cert_file: .*n9.pem: No such file"),
         ("nonsense", {}, "tls_cert_file: .* has no certificate in PEM"),
@@ -149,11 +151,11 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_files_of_no_use_are_named(
-    papers: Path, node: str, changed: dict[str, str], told: str
+def test_unusable_files_are_named(
+    papers: Path, node: str, changed: dict[str, str], expected: str
 ) -> None:
     said = {key: value.format(papers) for key, value in changed.items()}
-    with pytest.raises(BadConfig, match=f"^{told}"):
+    with pytest.raises(BadConfig, match=f"^{expected}"):
         Credentials(files_of(papers, node, **said), "n1")
 
 
@@ -166,7 +168,7 @@ def test_a_certificate_that_is_not_valid_yet_is_refused(papers: Path) -> None:
         certificate_in("tls_cert_file", path).refuse_untimely("tls_cert_file", path, before)
 
 
-async def test_what_ends_soon_is_told_of_once_a_day(
+async def test_a_certificate_that_expires_soon_is_logged_once_a_day(
     papers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_certificate(papers, ["soon"], HOSTS, 13)
@@ -178,8 +180,8 @@ async def test_what_ends_soon_is_told_of_once_a_day(
             for _ in range(50):
                 await asyncio.sleep(0.002)
             watching.cancel()
-        told = [line for line in lines if line["event"] == "the certificate expires soon"]
-        assert least <= len(told) <= most
+        expected = [line for line in lines if line["event"] == "the certificate expires soon"]
+        assert least <= len(expected) <= most
     with capture_logs() as lines:
         Credentials(files_of(papers, "n1"), "n1")
         (papers / "soon-key.pem").chmod(0o644)
@@ -197,7 +199,7 @@ def test_a_certificate_may_name_all_nodes_of_a_machine(papers: Path) -> None:
         Credentials(files_of(papers, "a-0"), "a-2")
 
 
-def test_who_is_revoked_is_read_however_it_is_spelt(tmp_path: Path) -> None:
+def test_revocations_are_read_in_any_spelling(tmp_path: Path) -> None:
     path = tmp_path / "revoked"
     path.write_text("0A:ff\n\n  0x10  # of n3\n# nothing\nspiffe://cluster/films/node/n3\n")
     assert revoked_in(path) == Revocations(
@@ -205,7 +207,7 @@ def test_who_is_revoked_is_read_however_it_is_spelt(tmp_path: Path) -> None:
     )
 
 
-def test_settings_go_to_the_nodes_of_a_machine_with_their_scheme() -> None:
-    told = settings_of_each({"data": "d", "node_id": "a", **PAIR}, 2)
-    assert told[1]["bootstrap"] == "a-0=https://127.0.0.1:8001,a-1=https://127.0.0.1:8004"
+def test_nodes_of_a_machine_get_settings_with_their_scheme() -> None:
+    expected = settings_of_each({"data": "d", "node_id": "a", **PAIR}, 2)
+    assert expected[1]["bootstrap"] == "a-0=https://127.0.0.1:8001,a-1=https://127.0.0.1:8004"
     assert settings_of(Path("x"), "n1")["tls_key_file"] == "x/n1-key.pem"

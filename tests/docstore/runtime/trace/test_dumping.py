@@ -16,7 +16,7 @@ from docstore.services.registry import declaration_link
 from tests.docstore.alone import LINK, SmallDisk, alone
 
 
-async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
+async def test_an_alarm_logs_the_last_steps_once() -> None:
     driver, _ = await alone(SmallDisk())
     try:
         for _ in range(2 * STEPS_DUMPED):
@@ -39,7 +39,7 @@ async def test_an_alarm_puts_the_last_steps_into_the_log_once() -> None:
         await driver.stop()
 
 
-async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
+async def test_an_alarm_that_cannot_be_shown_does_not_stop_other_effects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, replica = await alone(SmallDisk())
@@ -61,7 +61,7 @@ async def test_an_alarm_that_cannot_be_shown_does_not_stop_what_comes_with_it(
         await driver.stop()
 
 
-async def test_what_many_requests_gathered_ends_in_the_trace_of_none() -> None:
+async def test_effects_of_many_requests_are_in_no_trace() -> None:
     driver, _ = await alone(SmallDisk())
     try:
         seen: list[str] = []
@@ -79,13 +79,13 @@ async def test_what_many_requests_gathered_ends_in_the_trace_of_none() -> None:
         await driver.stop()
 
 
-def test_so_many_causes_are_dumped_for_and_no_more() -> None:
+def test_dumps_have_a_maximum_number_of_causes() -> None:
     causes = Causes()
     assert all(causes.is_first(f"slot {number}") for number in range(CAUSES_MAX))
     assert not causes.is_first("one more")
 
 
-async def test_a_machine_that_fails_says_what_came_before(
+async def test_a_failing_machine_logs_its_last_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, replica = await alone(SmallDisk())
@@ -103,7 +103,7 @@ async def test_a_machine_that_fails_says_what_came_before(
     await driver.stop()
 
 
-async def test_a_step_that_cannot_be_kept_is_performed_all_the_same(
+async def test_a_step_that_cannot_be_kept_is_performed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, _ = await alone(SmallDisk())

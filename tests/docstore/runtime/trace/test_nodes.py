@@ -63,7 +63,7 @@ def entry_and_owner(cluster: LocalCluster, link: str) -> tuple[LocalNode, LocalN
     return next(node for node in cluster.nodes if node is not owner), owner
 
 
-def test_a_request_is_seen_on_both_nodes_that_it_concerns(cluster: LocalCluster) -> None:
+def test_a_request_is_traced_on_its_entry_node_and_its_owner(cluster: LocalCluster) -> None:
     entry, owner = entry_and_owner(cluster, "/notes/a")
     ask(entry, "PUT", "/notes/a", {"text": "top secret"}, TRACE)
     entered = [each for each in steps(entry) if TRACE_ID in each["traces"]]
@@ -80,7 +80,7 @@ def test_a_request_is_seen_on_both_nodes_that_it_concerns(cluster: LocalCluster)
         assert "top secret" not in json.dumps(steps(node))
 
 
-def test_records_and_leases_carry_their_trace_to_who_serves_them(cluster: LocalCluster) -> None:
+def test_records_and_leases_carry_their_trace_to_the_serving_node(cluster: LocalCluster) -> None:
     partition = page_of(f"{cluster.urls[0]}/core/streams/orders/partitions/0")
     leader = next(node for node in cluster.nodes if node.name == partition["leader"])
     entry = next(node for node in cluster.nodes if node is not leader)
@@ -109,7 +109,7 @@ def test_steps_are_in_order_with_both_clocks(cluster: LocalCluster) -> None:
     assert later[0]["number"] > numbers[len(numbers) // 2]
 
 
-def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -> None:
+def test_steps_of_a_slot_a_document_and_a_partition_are_found(cluster: LocalCluster) -> None:
     entry, owner = entry_and_owner(cluster, "/notes/a")
     slot = page_of(f"{entry.url}/notes/a/explain")["slot"]
     ask(entry, "PUT", "/notes/a", {"text": "again"})
@@ -136,7 +136,9 @@ def test_a_slot_a_document_and_a_partition_are_followed(cluster: LocalCluster) -
         ("slots=1", "there is no parameter 'slots' here, but"),
     ],
 )
-def test_what_is_asked_wrongly_is_refused(cluster: LocalCluster, query: str, detail: str) -> None:
+def test_invalid_queries_of_a_trace_are_refused(
+    cluster: LocalCluster, query: str, detail: str
+) -> None:
     refused = page_of(f"{cluster.urls[0]}{PATH}?{query}")
     assert refused["status"] == 400
     assert detail in refused["detail"]
@@ -166,7 +168,7 @@ def test_the_command_line_shows_a_node_s_trace(cluster: LocalCluster) -> None:
     assert docstore("trace", "--slot", "70000", "--url", entry.url)[0] == 1
 
 
-async def test_a_trace_is_followed_until_it_is_stopped(cluster: LocalCluster) -> None:
+async def test_a_trace_is_followed_until_the_command_is_stopped(cluster: LocalCluster) -> None:
     entry, owner = entry_and_owner(cluster, "/notes/a")
     following = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "docstore", "trace", owner.name, "--follow", "--json",
@@ -185,7 +187,7 @@ async def test_a_trace_is_followed_until_it_is_stopped(cluster: LocalCluster) ->
         await following.wait()
 
 
-def test_the_level_of_the_log_is_changed_while_a_node_runs(cluster: LocalCluster) -> None:
+def test_the_log_level_is_changed_while_a_node_runs(cluster: LocalCluster) -> None:
     node = cluster.nodes[0]
     log = node.data / "log.txt"
     assert page_of(f"{node.url}/core/management")["logLevel"] == "info"

@@ -74,7 +74,7 @@ def types_in(*unions: Any) -> set[Any]:
     return {get_origin(each) or each for union in unions for each in get_args(union)}
 
 
-def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
+def test_all_events_and_effects_can_be_kept() -> None:
     assert types_in(Event, Effect) <= of_documents.TABLE.keys()
     assert types_in(StreamEvent, StreamEffect, streaming.Streaming) <= of_streams.TABLE.keys()
     assert types_in(SessionEvent, SessionEffect, Calling) <= of_machines.SESSIONS.keys()
@@ -84,7 +84,7 @@ def test_whatever_reaches_a_machine_or_leaves_it_can_be_kept() -> None:
     assert set(get_args(wire.Message)) - known == {wire.RpcRequest, wire.RpcReply}
 
 
-def test_the_newest_steps_are_kept_and_no_more_than_so_many() -> None:
+def test_the_newest_steps_are_kept_up_to_the_bound() -> None:
     kept = recorder(steps_max=50)
     for number in range(100):
         kept.note(float(number), requested(number), [])
@@ -96,7 +96,7 @@ def test_the_newest_steps_are_kept_and_no_more_than_so_many() -> None:
     assert sum("LinkLost" in line(each) for each in found) == 50
 
 
-def test_under_load_a_part_is_kept_and_what_was_last() -> None:
+def test_under_load_a_part_of_the_steps_and_the_last_ones_are_kept() -> None:
     kept = recorder(steps_a_tick=10)
     for tick in range(3):
         kept.trim()
@@ -109,7 +109,7 @@ def test_under_load_a_part_is_kept_and_what_was_last() -> None:
     assert gaps == {100.0: 90, 200.0: 90, 300.0 - LAST: 90 - LAST}
 
 
-def test_no_load_of_requests_pushes_out_what_turned() -> None:
+def test_requests_do_not_evict_changes_of_roles() -> None:
     kept = recorder(steps_max=10)
     kept.note(1.0, LinkLost("n3"), [])
     kept.note(2.0, Received("n2", Prepare(7, to_bitmap([5], 64))), [])
@@ -118,7 +118,7 @@ def test_no_load_of_requests_pushes_out_what_turned() -> None:
     assert lines(kept)[:2] == ["LinkLost peer=n3", "from n2 Prepare epoch=7 [slots=1]"]
 
 
-def test_bodies_are_let_go_of_once_so_many_bytes_came_after_them() -> None:
+def test_bodies_are_evicted_after_the_bound_of_later_bytes() -> None:
     kept = recorder(bytes_max=100_000)
     bodies = [b"%d" % number + bytes(30_000) for number in range(10)]
     for number, body in enumerate(bodies):
@@ -133,7 +133,7 @@ def test_bodies_are_let_go_of_once_so_many_bytes_came_after_them() -> None:
     assert "Fetched slot=0 epoch=1 first=1 [slot=0 n=1" in lines(kept)[-1]
 
 
-def test_turns_that_speak_of_many_slots_are_bounded_in_bytes() -> None:
+def test_steps_about_many_slots_are_bounded_in_bytes() -> None:
     kept = recorder(bytes_max=100_000)
     evidence = [Evidence(slot, True, (1, "n1"), 5, 5, 0, ()) for slot in range(100)]
     for epoch in range(50):
@@ -142,7 +142,7 @@ def test_turns_that_speak_of_many_slots_are_bounded_in_bytes() -> None:
     assert "Promised epoch=49" in lines(kept)[-1]
 
 
-def test_what_says_nothing_does_not_flood_out_what_does() -> None:
+def test_unchanged_heartbeats_do_not_evict_other_steps() -> None:
     kept = recorder(steps_max=20)
     kept.note(0.0, requested(1), [])
     beat = Heartbeat([(3, to_bitmap([1], 8))], True, b"")
@@ -158,7 +158,7 @@ def test_what_says_nothing_does_not_flood_out_what_does() -> None:
     assert lines(kept)[-1] == "from n2 Heartbeat fit=True [epoch=4 slots=2]"
 
 
-def test_a_step_shows_numbers_and_names_and_nothing_of_a_document() -> None:
+def test_a_step_shows_numbers_and_names_but_no_content() -> None:
     kept = recorder()
     kept.note(1.0, requested(7), [])
     rows = [row(5, 41, "/notes/a"), row(6, 1, "/notes/b")]
@@ -195,7 +195,7 @@ def test_steps_are_found_by_slot_and_by_link() -> None:
     assert accepted.startswith(f"from n2 Accepted [slot={mine} ")
 
 
-def test_of_many_effects_those_that_are_asked_for_are_shown_and_the_others_counted() -> None:
+def test_the_selected_effects_are_shown_and_the_others_counted() -> None:
     """Shorten the step of a beginning term, which proposes to each peer for each slot."""
     kept = recorder()
     offers = [Offer(slot, 3, 0, 1, (3, "n1"), 0, []) for slot in range(100)]

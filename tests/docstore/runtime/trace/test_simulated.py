@@ -27,7 +27,7 @@ RUNS: dict[type, tuple[Table, Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", RUNS, ids=lambda kind: kind.__name__)
-def test_whatever_a_cluster_does_is_kept_and_shown(
+def test_all_steps_of_a_cluster_are_kept_and_shown(
     monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     table, play, word = RUNS[kind]
