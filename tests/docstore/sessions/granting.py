@@ -1,4 +1,4 @@
-"""What tests of leases ask of a group of machines, and how they are answered."""
+"""Requests of tests of leases to a group of machines, and the expected replies."""
 
 from docstore.model.document import LEASE
 from docstore.services.leases import LEASES, LeaseState
@@ -22,7 +22,7 @@ def attached(group: Group, lease: str, link: str, *, names: str = "") -> None:
 
 
 def kept_alive(group: Group, *names: str, at: str = "") -> tuple[object, ...]:
-    """Return what a keep-alive of leases is answered: those alive, ended, missing, again."""
+    """Return the leases that a keep-alive finds: alive, ended, missing, to ask again."""
     ids = names or ("x",)
     request = group.call(f"{LEASES}/{ids[0]}", "keep-alive", ids, at=at)
     reply = group.reply(request)

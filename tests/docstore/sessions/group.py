@@ -1,8 +1,8 @@
-"""A few session machines in one process, without chance: for tests of one rule at a time.
+"""A few session machines in one process, without randomness: for tests of one rule at a time.
 
 Messages arrive at once and in order, documents are one register that the real `handle` changes,
-whoever owns them moves by hand, and each node has a clock of its own rate. `cut`, `pause` and
-`answers` make the exceptions.
+tests move the owner, and each node has a clock with its own rate. `cut`, `pause` and `answers`
+make the exceptions.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ class Sight:
         self._group = group
         self._me = me
         self.owner = group.owner
-        """Whom this node believes to own all documents."""
+        """The node that this one takes for the owner of all documents."""
         self.epoch = group.epoch if group.owner == me else 0
 
     @property
@@ -117,12 +117,12 @@ class Group:
         }
         self.documents: dict[str, Row] = {}
         self.decided: list[tuple[float, Row]] = []
-        """Every version that was ever decided, and when."""
+        """Every decided version with its time."""
         self.cuts: set[frozenset[str]] = set()
         self.paused: dict[str, deque[SessionEvent]] = {}
-        """Nodes that stand still -> what waits unread in their sockets."""
+        """Paused nodes -> the events that wait in their sockets."""
         self.answers: Callable[[str, Operation], Answer | None] = lambda node, operation: None
-        """Answers an operation in the register's place, if it wants to."""
+        """Answers an operation instead of the register, unless it returns None."""
         self.replies: dict[int, Reply] = {}
         self.asked: list[tuple[str, Operation]] = []
         self.machines: dict[str, Sessions] = {}
@@ -135,26 +135,26 @@ class Group:
             self.start(name)
 
     def start(self, name: str) -> None:
-        """Begin a life that knows nothing."""
+        """Start a process without memory of an earlier one."""
         sight = self.sights[name] = Sight(self, name)
         rng = Random(f"{name}{self.now}")
         machine = Sessions(name, view=sight, rng=rng, config=self.config, now=self.clock(name))
         self.machines[name] = machine
 
     def clock(self, name: str) -> float:
-        """Return what a node's clock shows."""
+        """Return the time by a node's clock."""
         return self.now * self.rates[name]
 
     def crash(self, name: str) -> None:
-        """End a life."""
+        """Kill a process."""
         del self.machines[name], self.sights[name]
         for other in list(self.machines):
             self.feed(other, LinkLost(name))
 
     def govern(self, name: str, *, unnoticed_by: str = "") -> None:
-        """Let another node own the documents, under a new term.
+        """Make another node owner of the documents, in a new term.
 
-        unnoticed_by: who still believes that nothing has changed.
+        unnoticed_by: names of the nodes that still believe in the former owner.
         """
         self.owner = name
         self.epoch += 1
@@ -163,7 +163,7 @@ class Group:
                 self.notice_owner(other)
 
     def notice_owner(self, name: str) -> None:
-        """Let a node know who owns the documents."""
+        """Let a node know the present owner of the documents."""
         sight = self.sights[name]
         sight.owner = self.owner
         sight.epoch = self.epoch if self.owner == name else 0
@@ -179,7 +179,7 @@ class Group:
         self.paused[name] = deque()
 
     def resume(self, name: str) -> None:
-        """Let it go on, with a tick first, as the loop of a real one may have it."""
+        """Resume a process, with a tick before what waits, as in a real loop."""
         waiting = self.paused.pop(name)
         self.feed(name, Tick())
         for event in waiting:
@@ -188,12 +188,12 @@ class Group:
     # Time
 
     def feed(self, name: str, event: SessionEvent) -> None:
-        """Give a machine an event, and perform what comes of it."""
+        """Give a machine an event, and perform the effects."""
         self._queue.append((name, event))
         self.settle()
 
     def settle(self) -> None:
-        """Perform everything, until nothing is left to do while the clock stands."""
+        """Perform all events and effects that are due now."""
         if self._settling:
             return
         self._settling = True
@@ -207,7 +207,7 @@ class Group:
                 elif name in self.machines:
                     self._step(name, event)
         else:
-            raise AssertionError("it does not come to rest")
+            raise AssertionError("the events have no end")
         self._settling = False
 
     def run(self, seconds: float) -> None:
@@ -263,7 +263,7 @@ class Group:
         return self.apply(operation)
 
     def apply(self, operation: Operation) -> Answer:
-        """Carry out an operation on a document, as its owner does."""
+        """Execute an operation on a document, as its owner does."""
         row = self.documents.get(operation.link)
         answer = Answer(200, row=row, owner=self.owner, epoch=self.epoch)
         if operation.verb == "GET":
@@ -283,7 +283,7 @@ class Group:
         return answer._replace(status=201 if is_new else 200, row=written)
 
     def write(self, link: str, state: bytes, version: int, *, deleted: bool = False) -> Row:
-        """Decide a version of a document; those who hold its slot notice."""
+        """Decide a version of a document; all nodes notice it."""
         slot = slot_of(link)
         row = Row(slot, 0, self.epoch, "x", link, version, "PUT", 0, deleted, b"", b"", b"", state)
         self.documents[link] = row
@@ -309,7 +309,7 @@ class Group:
         return answer
 
     def state(self, link: str) -> State | None:
-        """Return what a document says now, None if there is none."""
+        """Return the present state of a document, None if there is none."""
         row = self.documents.get(link)
         return None if row is None or row.deleted else json.load(row.state)
 
@@ -318,7 +318,7 @@ class Group:
     def call(
         self, link: str, kind: str, argument: Any = None, *, at: str = "", timeout_s: float = 5.0
     ) -> int:
-        """Ask something through a node; the reply is in `replies` when there is one."""
+        """Make a call through a node; its reply will be in `replies`."""
         self._requests += 1
         name = at or self.owner
         deadline = self.clock(name) + timeout_s
@@ -326,6 +326,6 @@ class Group:
         return self._requests
 
     def reply(self, request: int) -> Reply:
-        """Return how a call ended."""
-        assert request in self.replies, "it is not answered yet"
+        """Return the reply to a call."""
+        assert request in self.replies, "the call has no reply yet"
         return self.replies[request]

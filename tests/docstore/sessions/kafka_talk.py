@@ -13,7 +13,7 @@ LONG_S = 400.0
 
 
 class KafkaTalk:
-    """A few nodes that keep a group, and what Kafka clients say to them."""
+    """A few nodes that keep a group, and requests of Kafka clients to them."""
 
     def __init__(self, **parts: int) -> None:
         self.nodes = Nodes()
@@ -23,7 +23,7 @@ class KafkaTalk:
         return self.nodes.call(LINK, f"kafka-{verb}", said, at=at, timeout_s=LONG_S)
 
     def answer(self, call: int) -> dict[str, Any]:
-        """Return what was answered by now."""
+        """Return the answer to a call."""
         reply = self.nodes.reply(call)
         assert not reply.code, reply
         found: dict[str, Any] = reply.result
@@ -97,7 +97,7 @@ class KafkaTalk:
     # Whole rounds
 
     def settled(self, number: int = 2) -> list[dict[str, Any]]:
-        """Return what the members of a new stable group were told at their join, leader first."""
+        """Return the answers to the joins of a new stable group, the leader's first."""
         calls = [self.ask_join() for _ in range(number)]
         self.nodes.run(0.6)
         return self.synced([self.answer(each) for each in calls])

@@ -1,7 +1,7 @@
-"""Members of a group, each on a clock of its own rate, against the machines of `group.py`.
+"""Members of a group, each on a clock with its own rate, against the machines of `group.py`.
 
-What a member believes is looked at after each of its steps and at every tick, on the one true
-clock that only the test has: two exclusive believers at one instant are a failure by themselves.
+The beliefs of members are checked after each of their steps and at every tick, on the one true
+clock that only the test has: two exclusive believers at one instant are a failure.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ CALL_S = 2.0
 
 @dataclass
 class Process:
-    """One process that takes part."""
+    """One member process."""
 
     member: GroupMember
     rate: float
@@ -41,13 +41,13 @@ class Process:
     said: list[Request] = field(default_factory=list)
     finishes_at: dict[str, float] = field(default_factory=dict)
     revoke_s: float = 0.0
-    """How long whoever is told of a revocation takes to finish."""
+    """Seconds from a revocation until the process has finished."""
     is_deaf: bool = False
-    """Nothing comes through, in either direction."""
+    """Messages are lost in both directions."""
     is_paused: bool = False
     inbox: list[tuple[int, Reply | None, float]] = field(default_factory=list)
     waiting: dict[int, tuple[SendRequest, float, float]] = field(default_factory=dict)
-    """request at the node -> (what was said, stamp, until when), while it is not answered."""
+    """call at the node -> (request, stamp, deadline), while it has no reply."""
 
 
 class World:
@@ -74,21 +74,21 @@ class World:
         self.partitions = partitions
         self.processes: dict[str, Process] = {}
         self.delays: Callable[[str, Request, Reply | None], float] = lambda name, asked, reply: 0.0
-        """How long a reply is under way."""
+        """Seconds that a reply takes."""
         self.sends: Callable[[str, Request], float] = lambda name, asked: 0.0
-        """How long a request is under way."""
+        """Seconds that a request takes."""
         self.entry: Callable[[], str] = lambda: next(iter(self.nodes.machines))
         """The node that the next request goes to."""
         self._late: list[tuple[float, str, int, Reply | None, float]] = []
         self._sent: list[tuple[float, str, SendRequest, float]] = []
         self.gaps: dict[str, list[float]] = {str(each): [] for each in range(partitions)}
-        """partition -> true moments at which nobody believed that it leads it."""
+        """partition -> true moments at which no process believed that it leads it."""
         self.checks = True
 
     # Processes
 
     def start(self, name: str, *, rate: str = "0", **about: Any) -> Process:
-        """Let a process take part; rate: as of `group.Group`."""
+        """Start a member process. rate: as of `group.Group`."""
         ids = iter(range(1_000))
         process = Process(
             GroupMember(lambda: f"{name}{next(ids)}", MemberDetails(**about)),
@@ -100,12 +100,12 @@ class World:
         return process
 
     def clock(self, name: str) -> float:
-        """Return what the clock of a process shows."""
+        """Return the time by the clock of a process."""
         process = self.processes[name]
         return self.nodes.now * process.rate + process.offset
 
     def feed(self, name: str, event: MemberEvent) -> None:
-        """Give a member an event, and perform what comes of it."""
+        """Give a member an event, and perform the effects."""
         process = self.processes[name]
         for effect in process.member.step(event, self.clock(name)):
             match effect:
@@ -129,7 +129,7 @@ class World:
             self._arrive(name, said, self.clock(name))
 
     def _arrive(self, name: str, said: SendRequest, stamp: float) -> None:
-        """Let a request arrive at a node, whatever has become of who sent it."""
+        """Let a request arrive at a node, even if its sender has ended."""
         request, process = said.request, self.processes.get(name)
         if process is not None and process.is_deaf:
             self._late.append((self.nodes.now + CALL_S, name, said.number, None, stamp))
@@ -205,27 +205,27 @@ class World:
         self.processes[name].is_paused = True
 
     def resume(self, name: str) -> None:
-        """Let it go on: what waited is read first."""
+        """Resume a process, which reads waiting replies first."""
         process = self.processes[name]
         process.is_paused = False
         inbox, process.inbox = process.inbox, []
         for number, reply, stamp in inbox:
             self.feed(name, Answered(number, reply, stamp))
 
-    # What is believed
+    # Beliefs
 
     def leads(self, name: str, partition: int) -> bool:
-        """Say whether a process believes, at this very instant, that it leads a partition."""
+        """Say whether a process believes now that it leads a partition."""
         process = self.processes[name]
         induced = process.member.induced
         return induced is not None and induced.leads(partition, self.clock(name))
 
     def believers(self, partition: str) -> list[str]:
-        """Return who believes that it leads a partition. Who is stopped may wake at any time."""
+        """Return the processes that believe to lead a partition; a paused one may wake at any time."""
         return [name for name in self.processes if self.leads(name, int(partition))]
 
     def led(self, name: str) -> set[int]:
-        """Return what a process leads."""
+        """Return the partitions that a process leads."""
         return {each for each in range(self.partitions) if self.leads(name, each)}
 
     def check(self) -> None:
@@ -246,7 +246,7 @@ class World:
 
 
 def read(found: NodeReply) -> Reply | None:
-    """Return what a client makes of a node's reply: nothing of a 5xx."""
+    """Return a node's reply as a client reads it: a 5xx is none."""
     if found.code and found.status >= 500:
         return None
     if found.code:

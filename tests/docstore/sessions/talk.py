@@ -1,6 +1,6 @@
-"""What is said to the coordinator of a group, one request at a time. S is 3 s.
+"""Requests to the coordinator of a group, one at a time. S is 3 s.
 
-Pulses are made by hand, as no well-behaved member would send them.
+Pulses are made by hand, also such as no correct member sends.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ LINK = f"{ROLES}/pricing"
 
 
 class Talk:
-    """A few nodes that keep a group, and what is said to them."""
+    """A few nodes that keep a group, and requests to them."""
 
     def __init__(self, partitions: int = 2, **settings: Any) -> None:
         self.nodes = Nodes()
@@ -43,11 +43,11 @@ class Talk:
         return reply_of(reply.result)
 
     def say(self, request: Request) -> Reply:
-        """Ask, and return what is answered at once."""
+        """Ask, and return the immediate reply."""
         return self.reply(self.ask(request))
 
     def code(self, request: Request, *, at: str = "", seconds: float = 6.0) -> str:
-        """Ask, and return the code with which it is refused, in the end."""
+        """Ask, and return the code of the final refusal."""
         call = self.ask(request, at=at)
         if call not in self.nodes.replies:
             self.nodes.run(seconds)
@@ -64,14 +64,14 @@ class Talk:
         at: str = "",
         answered: bool = False,
     ) -> Reply:
-        """answered: the member has taken the replies to all its pulses of before."""
+        """answered: the member has read the replies to all its earlier pulses."""
         pulse = self.next_pulse(member, *owned, generation=generation)
         if answered:
             pulse = pulse._replace(answered=pulse.number - 1)
         return self.reply(self.ask(pulse, at=at))
 
     def next_pulse(self, member: str, *owned: str, generation: int = -1) -> Pulse:
-        """Return a pulse with a list of its own number; of the current generation, if not told."""
+        """Return a pulse with a list of its own number; by default of the current generation."""
         self._numbers += 1
         known = self.group.generation if generation < 0 else generation
         return Pulse(member, self._numbers, known, self._numbers, owned)
@@ -96,7 +96,7 @@ def shared() -> Talk:
 
 
 def moving(talk: Talk) -> str:
-    """Return the partition that should be y's."""
+    """Return the partition that is assigned to y."""
     return next(each for each, member in talk.group.target.items() if member == "y")
 
 

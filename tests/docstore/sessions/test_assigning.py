@@ -112,7 +112,7 @@ def test_n13_two_groups_over_the_same_members_do_not_fail_together() -> None:
     one = assigned(60, names(6), group="/core/roles/pricing.a")
     other = assigned(60, names(6), group="/core/roles/pricing.b")
     alike = sum(one[each] == other[each] for each in one)
-    assert alike < 30, "by chance a sixth"
+    assert alike < 30, "a random assignment has a sixth alike"
     of_one_member = [each for each in one if one[each] == "m0"]
     assert len({other[each] for each in of_one_member}) > 1
 

@@ -1,4 +1,4 @@
-"""What is attached to a lease goes with it (S5): each rule with a test that fails without it."""
+"""Attached documents end with their lease (S5): each rule has a test that fails without it."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_s5_what_is_attached_goes_with_the_lease(
 
 
 def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group: Group) -> None:
-    """It may be an update of this node's own that is never decided; then the lease lives on."""
+    """Read it, as a listed end may be an own update that is never decided: the lease lives on."""
     granted(group)
     attached(group, LINK, "/notes/a")
     row = group.documents[LINK]
@@ -51,7 +51,7 @@ def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group:
     group.run(0.5)
     assert group.state("/notes/a") == {LEASE: LINK}
     assert phase(group) == "alive"
-    group.run(TTL_S + 1.0)  # It has its whole time, and then it ends all the same.
+    group.run(TTL_S + 1.0)  # It has its whole time, and then it ends.
     assert phase(group) == "ended"
     assert group.state("/notes/a") is None
 

@@ -49,7 +49,7 @@ def test_a_call_that_was_lost_with_its_connection_is_made_again_at_once(group: G
     request = keep_alive(group, "b")
     group.paused["a"].clear()
     group.resume("a")
-    group.feed("b", LinkLost("a"))  # And it stands again: the node was alive all the while.
+    group.feed("b", LinkLost("a"))  # The link is back already: the node was alive.
     group.run(0.1)
     assert group.reply(request).result[0] == {"x": 60_000}
 

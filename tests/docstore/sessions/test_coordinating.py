@@ -1,4 +1,4 @@
-"""The coordinator's rules G1, G2 and G8: who is confirmed, who is removed, who is woken."""
+"""The coordinator's rules G1, G2 and G8: confirming, removing and waking members."""
 
 from docstore.model.operation import Answer, Operation
 from docstore.services.group_document import MemberDetails
@@ -17,7 +17,7 @@ from docstore.sessions.group_messages import (
 )
 from tests.docstore.sessions.talk import LINK, Talk, moving, shared
 
-# G1, G2: who is confirmed
+# G1, G2: confirmations
 
 
 def test_a_join_is_answered_once_it_is_decided_and_grants_what_is_free() -> None:
@@ -84,7 +84,7 @@ def test_i14_a_deposed_coordinator_removes_nobody() -> None:
         assert isinstance(talk.pulse("x", "0", "1", at="b"), Confirmed)
         talk.nodes.run(0.5)
     updates = [each for name, each in talk.nodes.asked if name == "a" and each.verb == "PATCH"]
-    assert len(updates) > 1, "it has tried"
+    assert len(updates) > 1, "the deposed coordinator tried no removal"
     assert talk.holders() == {"0": "x", "1": "x"}
 
 

@@ -1,4 +1,4 @@
-"""Deadlines in a heap: a renewal is one number, and what is ending is renewed no more."""
+"""Deadlines in a heap: a renewal is one number, and an ending key is not renewed."""
 
 from random import Random
 
@@ -54,7 +54,7 @@ def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
 
 
 def test_what_is_dropped_does_not_stay_in_memory_until_it_would_be_due() -> None:
-    """Leases of an hour that are made and ended all the time."""
+    """Drop and grant long leases often, as when clients make and end them all the time."""
     core, deadlines = of_one_clock()
     deadlines.grant("kept", 1.0)
     for number in range(10_000):

@@ -1,4 +1,4 @@
-"""A group's document: read as it was written, and which state may follow which."""
+"""A group's document: it is read as written, and only allowed states follow each other."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -97,7 +97,7 @@ def test_what_nobody_answered_for_is_asked_again_sooner_and_once() -> None:
     assert holder.due(2.7) == []
     holder.answered(asked, stamp=2.6, now=3.9)
     assert holder.due(4.0) == [KeepAlive(("a", "b"))]
-    assert holder.due(4.4) == [], "it has just been asked for"
+    assert holder.due(4.4) == [], "the keep-alive has just been sent"
 
 
 def test_nothing_is_proven_by_silence() -> None:

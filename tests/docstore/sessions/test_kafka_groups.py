@@ -273,7 +273,7 @@ def test_kg5_a_version_of_a_listing_is_not_the_newest_generation() -> None:
     newest = talk.nodes.documents[LINK]
     talk.nodes.documents[LINK] = old
     talk.nodes.govern("b")
-    talk.nodes.run(0.5)  # It lists what is on its disk, which is behind.
+    talk.nodes.run(0.5)  # It lists its disk, which is behind.
     talk.nodes.documents[LINK] = newest
     assert talk.beat(leader["member"], 1) == "illegal-generation"
     assert talk.commit(leader["member"], 1)["code"] == "illegal-generation"

@@ -1,4 +1,4 @@
-"""Leases at their owner: rules S1 to S6, each with a test that fails when it is taken away."""
+"""Leases at their owner: rules S1 to S6, each with a test that fails without it."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ def test_s1_what_was_not_on_the_disk_yet_is_found_by_a_later_listing(group: Grou
 def test_s1_a_version_from_a_listing_gives_way_to_what_is_decided(group: Group) -> None:
     granted(group)
     row = group.documents[LINK]
-    undecided = row._replace(epoch=9, version=9)  # A proposal of somebody who was deposed.
+    undecided = row._replace(epoch=9, version=9)  # A proposal of a deposed owner.
     group.documents[LINK] = undecided
     group.govern("b")
     group.run(0.3)  # It is listed.
@@ -91,7 +91,7 @@ def test_s3_a_deposed_owner_that_does_not_know_it_confirms_nothing(group: Group)
     granted(group)
     group.govern("b", unnoticed_by="a")
     request = group.call(LINK, "keep-alive", ("x",), at="a", timeout_s=1.0)
-    # The read succeeds, at the successor: that says nothing about the table of `a`.
+    # The read succeeds at the successor, which does not confirm the table of `a`.
     assert group.reply(request).result == ({}, [], [], ["x"])
 
 

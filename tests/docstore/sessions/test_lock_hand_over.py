@@ -1,4 +1,4 @@
-"""Whose turn it is, at the machines of the owners: who is told, and when the next is promoted."""
+"""Turns of elections and locks at the owners' machines: answers to candidates, promotions."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ class Elections(Group):
 
 
 def shown(reply: Reply) -> tuple[int, str]:
-    """Return the status, and who holds."""
+    """Return the status and the holder."""
     holder = turns_of(json.load(Row(*reply.result).state)).holder
     return reply.status, holder.name if holder else ""
 
@@ -132,7 +132,7 @@ def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
 
 
 def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> None:
-    """A change of the members begins one: whoever waited was told that it had been withdrawn."""
+    """Pinned: the new term that a change of members begins ended the wait."""
     group = Elections()
     group.campaign("xy")
     request = group.turn("y", at="b")
@@ -144,7 +144,7 @@ def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> N
 
 
 def test_who_waits_is_told_nothing_by_an_owner_that_has_not_read_the_document_yet() -> None:
-    """It was told, when its time was over, that there is no such document."""
+    """Pinned: when its time was over the answer was that there is no such document."""
     group = Elections()
     group.campaign("xy")
     group.govern("a")
@@ -157,7 +157,7 @@ def test_who_waits_is_told_nothing_by_an_owner_that_has_not_read_the_document_ye
 
 
 def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
-    """Its table has a row that another one has replaced since."""
+    """Wait, as the table has a row that another owner may have replaced."""
     group = Elections()
     group.campaign("xy")
     group.govern("b", unnoticed_by="a")
@@ -169,7 +169,7 @@ def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
 
 
 def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_gone() -> None:
-    """Decided rows are told one after the other; a candidate may be quicker than the last ones."""
+    """Ignore late notices of older rows, which a quick candidate may overtake."""
     group = Elections()
     group.campaign("xy")
     before = group.documents[LINK]
@@ -222,7 +222,7 @@ def test_each_expiry_has_a_grace_of_its_own() -> None:
     assert group.holder == "z"
     group.gone("z")
     group.run(1.5)
-    # Of two rows at once a machine may be told the newer one only.
+    # A machine may get only the newer one of two rows.
     unseen = state_of(group.turns._replace(token=group.turns.token + 2))
     group.write(LINK, json.dump(unseen), group.documents[LINK].version + 4)
     group.campaign("x")
@@ -245,7 +245,7 @@ def test_a_new_owner_measures_the_whole_grace_again() -> None:
 
 
 def test_a_deposed_owner_promotes_nobody() -> None:
-    """Its clock has measured a grace that the next owner begins anew."""
+    """Refuse a promotion after the deposed owner's grace, as the next owner begins its own."""
     group = Elections(grace_ms=2_000)
     group.campaign("xy")
     group.gone("x")

@@ -1,4 +1,4 @@
-"""Scenario L15 beside real replicas: what its owner alone has is seen by nobody, or for ever."""
+"""Scenario L15 on real replicas: a row that only its owner has is never seen, or for ever."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ TIMEOUT_S = 2.0
 
 
 class Election:
-    """An election that a leads, and what everybody has seen it say."""
+    """An election that candidate a leads, and the values that readers have seen."""
 
     def __init__(self, seed: int) -> None:
         self.bench = ReplicaBench(seed, CALM)
         self.seen: list[Any] = []
-        """The values that readers were told, in order."""
+        """The values that readers got, in order."""
         self.woken: list[Any] = []
         self.run(1.0)
         made = json.dump(state_of(Turns()))
@@ -42,7 +42,7 @@ class Election:
         self.bench.world.run(self.bench.world.now + seconds)
 
     def done(self, operation: Operation) -> Answer:
-        """Carry out what nothing stands in the way of."""
+        """Execute an operation that must succeed."""
         answers: list[Answer] = []
         self.bench.ask("n0", operation, TIMEOUT_S, answers.append)
         self.run(TIMEOUT_S)
@@ -51,7 +51,7 @@ class Election:
         return answer
 
     def read(self, node: str) -> None:
-        """Note what a reader at a node is told, if it is told anything."""
+        """Note the value that a reader at a node gets, if any."""
 
         def told(answer: Answer) -> None:
             if answer.is_success and answer.row is not None:
@@ -70,11 +70,11 @@ class Election:
 def test_l15_a_proclamation_that_did_not_reach_a_majority_is_seen_by_nobody_or_for_ever(
     seed: int, reached: int
 ) -> None:
-    """The proposal leaves its owner, nothing comes back to it, and then it dies."""
+    """Kill the owner after its proposal, with all answers to it lost."""
     election = Election(seed)
     bench, owner, others = election.bench, election.owner, election.others
     election.read(owner)
-    election.run(0.02)  # Where owners read by lease it has one now, and goes on answering.
+    election.run(0.02)  # With reads by lease the owner has one now, and continues to answer.
     assert election.seen.pop() == 1
     bench.cluster.network.cuts |= {(other, owner) for other in others}
     bench.cluster.network.cuts |= {(owner, other) for other in others[reached:]}

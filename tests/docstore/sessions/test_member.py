@@ -1,4 +1,4 @@
-"""A member's rules (GM1 to GM6), one reply at a time: late ones, lost ones, and out of order."""
+"""A member's rules (GM1 to GM6), one reply at a time: late, lost, and out of order."""
 
 from itertools import count
 
@@ -37,7 +37,7 @@ SETTINGS = Settings()
 
 
 class Alone:
-    """A member, and what it says to nobody."""
+    """A member whose requests only the test reads."""
 
     def __init__(self) -> None:
         ids = count()
@@ -70,7 +70,7 @@ class Alone:
     def answer(
         self, reply: Reply | None, said: SendRequest | None = None, stamp: float = -1.0
     ) -> None:
-        """Answer what was said last, or earlier, as sent at `stamp` or just now."""
+        """Answer the last request or an earlier one, as sent at `stamp` or just now."""
         number = (said or self.last(Pulse)).number
         self.feed(Answered(number, reply, self.now if stamp < 0 else stamp))
 
@@ -111,7 +111,7 @@ def test_m2_an_assignment_makes_no_leader_before_it_is_confirmed() -> None:
     alone.answer(Changed(1, {"0": 7}))
     assert not alone.leads()
     assert alone.told == []
-    assert alone.pulse().owned == ("0",), "it is claimed at once"
+    assert alone.pulse().owned == ("0",), "the partition is not claimed at once"
     alone.answer(Confirmed(2))
     assert alone.told == [Acquired(0, 7)]
     assert alone.leads()
@@ -148,7 +148,7 @@ def test_m3_once_released_replies_to_earlier_pulses_say_nothing_of_it() -> None:
     assert alone.pulse().owned == ()
     for reply in (Changed(2, {"0": 7}), Confirmed(2)):
         alone.answer(reply, early)
-        assert alone.pulse().owned == (), "it is not even claimed"
+        assert alone.pulse().owned == (), "the released partition is claimed"
         assert not alone.leads()
 
 
@@ -297,7 +297,7 @@ def test_m6_a_member_that_leaves_leads_nothing_and_says_so_once_what_it_has_told
     alone.answer(Confirmed(2), early)
     assert not alone.leads()
     alone.at(11.0).answer(Changed(1, {"0": 7, "1": 8}))
-    assert alone.pulse().owned is None, "it pulses on, and claims nothing more"
+    assert alone.pulse().owned is None, "a leaving member claims a partition"
     alone.feed(Finished("0"))
     assert alone.said[-1].request == Leave("m0")
     alone.answer(None, alone.last(Leave))

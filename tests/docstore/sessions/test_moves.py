@@ -1,4 +1,4 @@
-"""The coordinator's rules G3 to G7: what moves when, and who is fenced meanwhile."""
+"""The coordinator's rules G3 to G7: moves of partitions, and fenced members."""
 
 from docstore.services.group_document import MemberDetails
 from docstore.sessions.group_messages import (
@@ -44,7 +44,7 @@ def test_g3_absence_of_what_was_just_granted_is_no_release() -> None:
 def test_g3_a_straggler_that_a_new_coordinator_meets_first_is_no_release() -> None:
     talk = Talk(2)
     talk.join("x")
-    straggler = talk.next_pulse("x")  # Of before it learnt of what it was granted.
+    straggler = talk.next_pulse("x")  # Sent before the member learnt of its grant.
     talk.pulse("x", "0", "1")
     talk.join("y")
     talk.nodes.govern("b")
@@ -104,19 +104,19 @@ def test_g4_the_old_member_is_confirmed_until_the_new_one_is() -> None:
     reply = talk.pulse("x", "0", "1")
     assert isinstance(reply, Changed)
     assert (list(reply.kept), list(reply.lost)) == ([goes], [])
-    talk.pulse("y")  # It learns of it, and does not lead yet.
+    talk.pulse("y")  # y learns of its grant, and does not lead yet.
     reply = talk.pulse("x", "0", "1")
     assert isinstance(reply, Changed)
     assert list(reply.kept) == [goes]
-    talk.pulse("y", goes, generation=1)  # What it had in its list then was another tenure.
+    talk.pulse("y", goes, generation=1)  # A list of that generation is about another tenure.
     reply = talk.pulse("x", "0", "1")
     assert isinstance(reply, Changed)
     assert list(reply.kept) == [goes]
     assert isinstance(talk.pulse("y", goes), Confirmed)
     reply = talk.pulse("x", "0", "1")
     assert isinstance(reply, Changed)
-    assert list(reply.kept) == [goes]  # It may not have heard of that yet.
-    assert isinstance(talk.pulse("y", goes), Confirmed)  # Sent before it had.
+    assert list(reply.kept) == [goes]  # y may not have got that reply yet.
+    assert isinstance(talk.pulse("y", goes), Confirmed)  # Maybe sent before that reply came.
     reply = talk.pulse("x", "0", "1")
     assert isinstance(reply, Changed)
     assert list(reply.kept) == [goes]
@@ -184,7 +184,7 @@ def test_g6_a_second_one_waits_behind_the_first_and_gets_exactly_what_it_had() -
     mine = {each for each in target if target[each] == "x"}
     talk.pulse("x", *mine)
     talk.join("x2", instance="one")
-    assert talk.group.target == target, "it has no part in what is assigned"
+    assert talk.group.target == target, "the second process is assigned a partition"
     assert isinstance(talk.pulse("x", *mine), Confirmed)
     talk.say(Leave("x"))
     assert {each for each, member in talk.holders().items() if member == "x2"} == mine

@@ -1,4 +1,4 @@
-"""Of which documents a node keeps anything: those of slots that it owns."""
+"""A node keeps entries of documents only in slots that it owns."""
 
 from docstore.services.leases import LEASES, LeaseState
 from tests.docstore.sessions.group import Group
@@ -7,7 +7,7 @@ LINK = f"{LEASES}/x"
 
 
 def users(group: Group) -> list[str]:
-    """Return the nodes that want to be told of a row."""
+    """Return the nodes that have use for a row."""
     row = group.documents[LINK]
     return [name for name, machine in group.machines.items() if machine.has_use_for(row)]
 

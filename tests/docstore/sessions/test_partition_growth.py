@@ -16,7 +16,7 @@ LINK, TOPIC = f"{GROUPS}/etl", "/core/streams/flights"
 
 
 def put_topic(nodes: Nodes, partitions: int) -> None:
-    """Decide what a topic says: only its partitions are looked at."""
+    """Decide the document of a topic, with its number of partitions only."""
     state = json.dump({"partitions": partitions})
     row = Row(0, 0, 1, "x", TOPIC, partitions, "PUT", 0, False, b"", b"", b"", state)
     nodes.documents[TOPIC] = row
@@ -49,7 +49,7 @@ def test_a_topic_that_is_gone_takes_nothing_out() -> None:
 
 
 def test_a_group_goes_on_without_the_partitions_that_are_too_many_for_it() -> None:
-    """No update of it was stored any more: nothing joined it, and nothing that was silent left."""
+    """Pinned: no update of the group was stored, so no member joined and no silent one left."""
     nodes = Nodes(topics_s=1.0)
     put_topic(nodes, PARTITIONS_MAX + 1)
     nodes.put(LINK, GroupState(parts={"flights": PARTITIONS_MAX}).state())

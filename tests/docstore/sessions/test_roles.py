@@ -1,4 +1,4 @@
-"""Roles in a few machines and members, on clocks whose rates differ: who leads, moment by moment.
+"""Roles in a few machines and members, on clocks with different rates: the leaders at each moment.
 
 `World` fails by itself when two believe at one instant that they lead an exclusive partition.
 """
@@ -15,7 +15,7 @@ SESSION_S = 3.0
 
 
 def group_of_two(partitions: int = 4, **more: object) -> World:
-    """Return a world in which x and y lead what they should."""
+    """Return a world in which x and y lead their partitions."""
     world = World(partitions, **more)  # type: ignore[arg-type]
     world.start("x")
     world.run(1.0)
@@ -62,7 +62,7 @@ def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_says_yes(
 def test_n06_who_was_stopped_says_no_at_its_first_look_even_with_replies_that_waited() -> None:
     world = group_of_two(2)
     old = world.led("x")
-    # The reply to a pulse of before is under way as it is stopped, and read as it goes on.
+    # The reply to an earlier pulse is in flight at the pause, and read after it.
     world.delays = lambda name, asked, reply: 0.3 if name == "x" else 0.0
     world.run(1.0)
     world.pause("x")
@@ -73,7 +73,7 @@ def test_n06_who_was_stopped_says_no_at_its_first_look_even_with_replies_that_wa
     world.resume("x")  # Each reply that it reads is checked for two leaders.
     assert world.led("x") == set()
     world.run(3.0)
-    assert len(world.led("x")) == len(old), "and takes part again"
+    assert len(world.led("x")) == len(old), "x does not take part again"
 
 
 def test_n07_after_a_crash_the_successor_leads_within_a_session_and_tokens_grew() -> None:
@@ -224,7 +224,7 @@ def test_a_lost_answer_to_a_leave_leaves_no_believer() -> None:
 
 @pytest.mark.parametrize("name", ["x", "y"])
 def test_replies_that_are_late_and_out_of_order_make_no_second_leader(name: str) -> None:
-    """Every third reply is a second late: grants, releases and confirmations cross each other."""
+    """Delay every third reply by a second, so that grants, releases and confirmations cross."""
     world = World(6)
     counts = {"x": 0, "y": 0, "z": 0}
 
@@ -273,7 +273,7 @@ def test_i19_who_is_cut_off_believes_until_its_successor_leads() -> None:
         gaps.clear()
     world.processes["x"].is_deaf = True
     world.run(2.0)
-    world.nodes.govern("b")  # Grants a whole session anew, in the middle of it.
+    world.nodes.govern("b")  # The new coordinator grants whole sessions again.
     world.run(6.0)
     assert not any(world.gaps.values())
     assert world.led("y") == {0, 1}

@@ -1,8 +1,8 @@
-"""Roles under everything at once, by seed: never two leaders, and in the end one of each.
+"""Roles under all faults at once, by seed: never two leaders, and in the end one of each.
 
 Clocks are off by 2 %, and T is as long as that allows. Requests and replies are late by up to three
-sessions and overtake each other; processes stand still, are cut off, crash, leave; owners change,
-also without being told; updates are answered with "unknown", whether they were applied or not.
+sessions and overtake each other; processes are paused, are cut off, crash, leave; owners change,
+also unnoticed by the former one; applied and other updates are answered with "unknown".
 """
 
 import os
@@ -22,7 +22,7 @@ UNKNOWN = Answer(504, "undecided", "it may have happened", unknown=True)
 
 
 class Chaos:
-    """One world, and what happens in it."""
+    """One world, and its faults."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)
@@ -66,7 +66,7 @@ class Chaos:
         process.revoke_s = self.rng.choice((0.0, 0.0, 0.5, 3.0))
 
     def strike(self) -> None:
-        """Let one thing happen."""
+        """Cause one fault."""
         world, rng = self.world, self.rng
         kind = rng.choice(("deaf", "pause", "crash", "leave", "govern", "secretly", "rest"))
         name = rng.choice(list(world.processes))
@@ -101,7 +101,7 @@ class Chaos:
         self.calm()
 
     def calm(self) -> None:
-        """Heal everything, and see that all partitions are led."""
+        """Heal everything, and check that all partitions are led."""
         world = self.world
         self.is_calm = True
         for name in "abc":

@@ -1,4 +1,4 @@
-"""Those who wait for a document: nothing that happens in between is missed, and few are woken."""
+"""Calls that wait for a document: they miss no change, and few of them are woken."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_document_that_is_deleted_is_news(group: Group) -> None:
 
 def test_a_change_between_the_registration_and_the_read_is_not_missed(group: Group) -> None:
     def overtaken(node: str, operation: Operation) -> Answer | None:
-        """The read is answered from before the change; who waits hears of that by itself."""
+        """Answer the read from before the change, of which the wait gets a notice."""
         if operation.verb != "GET":
             return None
         group.answers = lambda node, operation: None
@@ -76,7 +76,7 @@ def test_who_waits_is_not_answered_by_a_deposed_owner_that_hears_of_a_version(gr
     request = waiting(group, at="a")
     group.govern("b", unnoticed_by="a")
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/1"})
-    assert request not in group.replies  # It may be older than what whoever waits has seen.
+    assert request not in group.replies  # It may be older than the version that the caller read.
     group.notice_owner("a")
     group.run(1.2)
     assert group.reply(request).result is True
