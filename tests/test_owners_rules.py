@@ -15,12 +15,12 @@ from tests.source import ROOT
 NOTICED_BY: dict[str, Callable[[], None]] = {
     # No belief is wrong: leases end though they were renewed in time.
     "deadlines-not-moved-after-a-pause": lambda: (
-        test_leasing.test_s4_a_node_that_stood_still_hears_what_waited_before_it_judges(Group())
+        test_leasing.test_s4_a_paused_node_reads_waiting_keep_alives_before_it_ends_leases(Group())
     ),
     # A pulse of before a grant must come to a new coordinator before any of after it does, while
     # another member joins: too seldom for seeds.
     "released-though-to-stay": (
-        test_moves.test_g3_a_straggler_of_before_a_grant_is_no_release_when_somebody_joins_after_it
+        test_moves.test_g3_a_late_pulse_from_before_a_grant_is_no_release_in_a_later_join
     ),
     # A deposed node must be deluded for longer than it takes to form a generation: seed 278.
     "kafka-answered-from-memory": (

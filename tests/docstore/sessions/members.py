@@ -37,7 +37,7 @@ class Process:
     member: GroupMember
     rate: float
     offset: float
-    told: list[Any] = field(default_factory=list)
+    reports: list[Any] = field(default_factory=list)
     said: list[Request] = field(default_factory=list)
     finishes_at: dict[str, float] = field(default_factory=dict)
     revoke_s: float = 0.0
@@ -113,12 +113,12 @@ class World:
                     process.said.append(effect.request)
                     self._say(name, effect)
                 case Report(happening):
-                    process.told.append(happening)
+                    process.reports.append(happening)
                     if isinstance(happening, Revoked):
                         partition = process.member.name_of(happening.partition)
                         process.finishes_at[partition] = self.nodes.now + process.revoke_s
                 case Ended():
-                    process.told.append(effect)
+                    process.reports.append(effect)
         self.check()
 
     def _say(self, name: str, said: SendRequest) -> None:
@@ -221,7 +221,7 @@ class World:
         return induced is not None and induced.leads(partition, self.clock(name))
 
     def believers(self, partition: str) -> list[str]:
-        """Return the processes that believe to lead a partition; a paused one may wake at any time."""
+        """Return the processes, paused ones too, that believe to lead a partition."""
         return [name for name in self.processes if self.leads(name, int(partition))]
 
     def led(self, name: str) -> set[int]:

@@ -70,7 +70,7 @@ def test_n10_a_join_moves_no_more_than_its_share_and_all_to_it(count: int, membe
 
 
 @given(st.integers(1, 60), st.integers(2, 12), st.data())
-def test_n10_a_leave_moves_only_what_the_leaver_had(
+def test_n10_a_leave_moves_only_the_leavers_partitions(
     count: int, members: int, data: st.DataObject
 ) -> None:
     before = assigned(count, names(members))
@@ -80,7 +80,7 @@ def test_n10_a_leave_moves_only_what_the_leaver_had(
 
 
 @given(st.integers(1, 60), st.lists(st.booleans(), max_size=12), st.randoms())
-def test_n10_it_stays_balanced_and_calm_over_any_comings_and_goings(
+def test_n10_assignments_stay_balanced_and_sticky_over_joins_and_leaves(
     count: int, joins: list[bool], random: st.DataObject
 ) -> None:
     members = ["m"]
@@ -100,7 +100,7 @@ def test_n10_it_stays_balanced_and_calm_over_any_comings_and_goings(
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.randoms())
-def test_i24_the_order_in_which_members_are_known_does_not_matter(
+def test_i24_the_order_of_members_does_not_matter(
     count: int, members: int, random: st.DataObject
 ) -> None:
     shuffled = names(members)
@@ -108,7 +108,7 @@ def test_i24_the_order_in_which_members_are_known_does_not_matter(
     assert assigned(count, shuffled) == assigned(count, names(members))
 
 
-def test_n13_two_groups_over_the_same_members_do_not_fail_together() -> None:
+def test_n13_two_groups_of_the_same_members_are_assigned_differently() -> None:
     one = assigned(60, names(6), group="/core/roles/pricing.a")
     other = assigned(60, names(6), group="/core/roles/pricing.b")
     alike = sum(one[each] == other[each] for each in one)

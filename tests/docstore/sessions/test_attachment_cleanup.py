@@ -30,7 +30,7 @@ BEHAVIORS: list[tuple[Behavior, object]] = [
 
 
 @pytest.mark.parametrize(("behavior", "left"), BEHAVIORS)
-def test_s5_what_is_attached_goes_with_the_lease(
+def test_s5_attached_documents_end_with_their_lease(
     group: Group, behavior: Behavior, left: object
 ) -> None:
     granted(group, behavior=behavior)
@@ -39,7 +39,7 @@ def test_s5_what_is_attached_goes_with_the_lease(
     assert group.state("/notes/a") == left
 
 
-def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group: Group) -> None:
+def test_s5_a_listed_end_is_confirmed_before_documents_are_deleted(group: Group) -> None:
     """Read it, as a listed end may be an own update that is never decided: the lease lives on."""
     granted(group)
     attached(group, LINK, "/notes/a")
@@ -56,14 +56,14 @@ def test_s5_an_end_that_only_a_listing_shows_is_read_before_anything_goes(group:
     assert group.state("/notes/a") is None
 
 
-def test_s5_what_names_another_lease_stays(group: Group) -> None:
+def test_s5_a_document_that_names_another_lease_stays(group: Group) -> None:
     granted(group)
     attached(group, LINK, "/notes/a", names=f"{LEASES}/other")
     group.run(TTL_S + 70)
     assert group.state("/notes/a") == {LEASE: f"{LEASES}/other"}
 
 
-def test_s5_a_write_that_was_on_its_way_is_found_by_a_later_pass(group: Group) -> None:
+def test_s5_a_late_write_is_found_by_a_later_pass(group: Group) -> None:
     granted(group)
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/late"})
     group.run(TTL_S + 50)
@@ -72,7 +72,7 @@ def test_s5_a_write_that_was_on_its_way_is_found_by_a_later_pass(group: Group) -
     assert group.state("/notes/late") is None
 
 
-def test_s5_then_the_lease_itself_is_deleted_and_not_before(group: Group) -> None:
+def test_s5_the_lease_is_deleted_after_the_last_pass(group: Group) -> None:
     granted(group)
     group.run(TTL_S + 60)
     assert phase(group) == "ended"
@@ -96,7 +96,7 @@ def test_s5_a_new_owner_begins_the_passes_anew(group: Group) -> None:
     assert phase(group) == "none"
 
 
-def test_s5_a_document_that_was_changed_meanwhile_is_read_again(group: Group) -> None:
+def test_s5_a_document_changed_meanwhile_is_read_again(group: Group) -> None:
     granted(group)
     attached(group, LINK, "/notes/a")
 

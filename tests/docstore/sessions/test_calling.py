@@ -25,7 +25,7 @@ def test_a_call_reaches_the_owner_through_every_node(group: Group) -> None:
         assert group.reply(keep_alive(group, name)).result[0] == {"x": 60_000}
 
 
-def test_a_call_to_an_owner_that_is_none_any_more_goes_to_its_successor(group: Group) -> None:
+def test_a_call_to_a_former_owner_goes_to_its_successor(group: Group) -> None:
     group.govern("c", unnoticed_by="b")
     request = keep_alive(group, "b")
     assert request not in group.replies
@@ -34,7 +34,7 @@ def test_a_call_to_an_owner_that_is_none_any_more_goes_to_its_successor(group: G
     assert group.reply(request).result[0] == {"x": 60_000}
 
 
-def test_a_call_that_the_owner_took_with_it_goes_to_its_successor(group: Group) -> None:
+def test_a_call_lost_with_its_owner_goes_to_the_successor(group: Group) -> None:
     group.pause("a")
     request = keep_alive(group, "b")
     group.paused.pop("a")
@@ -44,7 +44,7 @@ def test_a_call_that_the_owner_took_with_it_goes_to_its_successor(group: Group) 
     assert group.reply(request).result[0] == {"x": 60_000}
 
 
-def test_a_call_that_was_lost_with_its_connection_is_made_again_at_once(group: Group) -> None:
+def test_a_call_lost_with_its_link_is_resent_at_once(group: Group) -> None:
     group.pause("a")
     request = keep_alive(group, "b")
     group.paused["a"].clear()
@@ -54,7 +54,7 @@ def test_a_call_that_was_lost_with_its_connection_is_made_again_at_once(group: G
     assert group.reply(request).result[0] == {"x": 60_000}
 
 
-def test_a_call_that_was_lost_on_the_way_is_made_again(group: Group) -> None:
+def test_a_lost_call_is_resent(group: Group) -> None:
     group.pause("a")
     request = group.call(LINK, "keep-alive", ("x",), at="b", timeout_s=20)
     group.paused["a"].clear()
@@ -75,7 +75,7 @@ def test_without_an_owner_a_call_ends_at_its_deadline(group: Group) -> None:
     assert (group.reply(request).status, group.reply(request).code) == (503, "no-owner")
 
 
-def test_where_no_majority_is_heard_the_answer_says_so(group: Group) -> None:
+def test_a_call_without_a_majority_ends_with_no_quorum(group: Group) -> None:
     group.cut("a", "b")
     group.sights["b"].lacks_quorum = True
     request = keep_alive(group, "b")
@@ -83,6 +83,6 @@ def test_where_no_majority_is_heard_the_answer_says_so(group: Group) -> None:
     assert group.reply(request).code == "no-quorum"
 
 
-def test_a_kind_that_nobody_answers_is_refused(group: Group) -> None:
+def test_an_unknown_kind_of_call_is_refused(group: Group) -> None:
     request = group.call(LINK, "unheard-of", at="b")
     assert (group.reply(request).status, group.reply(request).code) == (501, "not-implemented")

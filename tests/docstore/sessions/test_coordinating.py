@@ -20,7 +20,7 @@ from tests.docstore.sessions.talk import LINK, Talk, moving, shared
 # G1, G2: confirmations
 
 
-def test_a_join_is_answered_once_it_is_decided_and_grants_what_is_free() -> None:
+def test_a_join_is_answered_once_decided_and_grants_free_partitions() -> None:
     talk = Talk(2)
     talk.join("x", host="h", instance="i")
     group = talk.group
@@ -30,7 +30,7 @@ def test_a_join_is_answered_once_it_is_decided_and_grants_what_is_free() -> None
     assert [each.token for each in group.tenure.values()] == [version, version]
 
 
-def test_the_same_join_again_changes_nothing() -> None:
+def test_a_repeated_join_changes_nothing() -> None:
     talk = Talk()
     talk.join("x")
     before = talk.nodes.documents[LINK].version
@@ -38,7 +38,7 @@ def test_the_same_join_again_changes_nothing() -> None:
     assert talk.nodes.documents[LINK].version == before
 
 
-def test_a_partition_is_told_before_it_is_listed_and_confirmed_after() -> None:
+def test_a_partition_is_assigned_before_it_is_listed_and_confirmed_after() -> None:
     talk = Talk(2)
     talk.join("x")
     token = talk.group.tenure["0"].token
@@ -46,7 +46,7 @@ def test_a_partition_is_told_before_it_is_listed_and_confirmed_after() -> None:
     assert talk.pulse("x", "0", "1") == Confirmed(2)
 
 
-def test_a_list_that_is_not_known_is_asked_for_again() -> None:
+def test_an_unknown_list_is_asked_for_again() -> None:
     talk = Talk()
     talk.join("x")
     assert talk.say(Pulse("x", 10, 1, 7)) == Again()
@@ -55,11 +55,11 @@ def test_a_list_that_is_not_known_is_asked_for_again() -> None:
     assert talk.say(Pulse("x", 13, 1, 8)) == Again()
 
 
-def test_a_stranger_is_unknown() -> None:
+def test_a_pulse_of_no_member_is_fenced_as_unknown() -> None:
     assert Talk().pulse("x") == Fenced("unknown")
 
 
-def test_a_pulse_that_was_overtaken_is_no_proof() -> None:
+def test_an_overtaken_pulse_is_no_proof() -> None:
     talk = Talk()
     talk.join("x")
     old = talk.next_pulse("x", "0", "1")
@@ -67,7 +67,7 @@ def test_a_pulse_that_was_overtaken_is_no_proof() -> None:
     assert talk.code(old) == "undecided"
 
 
-def test_i14_a_coordinator_that_was_deposed_and_does_not_know_it_confirms_nobody() -> None:
+def test_i14_an_unknowingly_deposed_coordinator_confirms_no_member() -> None:
     talk = Talk()
     talk.join("x")
     talk.pulse("x", "0", "1")
@@ -75,7 +75,7 @@ def test_i14_a_coordinator_that_was_deposed_and_does_not_know_it_confirms_nobody
     assert talk.code(talk.next_pulse("x", "0", "1"), at="a") == "no-owner"
 
 
-def test_i14_a_deposed_coordinator_removes_nobody() -> None:
+def test_i14_a_deposed_coordinator_removes_no_member() -> None:
     talk = Talk()
     talk.join("x")
     talk.pulse("x", "0", "1")
@@ -112,7 +112,7 @@ def test_a_silent_member_is_removed_after_its_session_and_not_before() -> None:
     assert talk.pulse("x", "0", "1") == Fenced("unknown")
 
 
-def test_i14_nobody_is_confirmed_while_it_is_not_known_whether_he_was_removed() -> None:
+def test_i14_a_member_whose_removal_is_of_unknown_fate_is_not_confirmed() -> None:
     talk = Talk()
     talk.join("x")
     talk.pulse("x", "0", "1")
@@ -125,7 +125,7 @@ def test_i14_nobody_is_confirmed_while_it_is_not_known_whether_he_was_removed() 
     assert talk.pulse("x", "0", "1") == Fenced("unknown")
 
 
-def test_g2_a_partition_that_an_update_of_unknown_fate_takes_away_is_not_confirmed() -> None:
+def test_g2_a_partition_moved_by_an_update_of_unknown_fate_is_not_confirmed() -> None:
     talk = Talk(2)
     talk.join("x")
     talk.pulse("x", "0", "1")
@@ -155,7 +155,7 @@ def _confirmed(reply: Reply) -> list[str]:
 # Draining, waiting
 
 
-def test_a_member_that_drains_is_let_go_when_others_have_what_it_had() -> None:
+def test_a_draining_member_leaves_when_others_have_its_partitions() -> None:
     talk = shared()
     left = talk.ask(Leave("x", drain=True))
     assert left not in talk.nodes.replies
@@ -182,7 +182,7 @@ def test_the_last_member_may_drain_too() -> None:
         assert talk.group.phase == "Empty"
 
 
-def test_only_the_member_whose_part_changes_is_woken() -> None:
+def test_only_members_that_lose_partitions_are_woken() -> None:
     talk = Talk(3)
     for member in "xy":
         talk.join(member)
@@ -200,6 +200,6 @@ def test_only_the_member_whose_part_changes_is_woken() -> None:
     assert talk.reply(waiting[woken[0]]) == Woken()
 
 
-def test_x4_what_changed_before_a_member_began_to_wait_wakes_it_at_once() -> None:
+def test_x4_a_change_before_a_wait_wakes_the_member_at_once() -> None:
     talk = shared()
     assert talk.say(Wait("x", 1, 1)) == Woken()

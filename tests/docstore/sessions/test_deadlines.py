@@ -18,7 +18,7 @@ def overdue(deadlines: Deadlines[str], limit: int = 10) -> list[str]:
     return [key for key, _ in deadlines.overdue(limit)]
 
 
-def test_each_is_overdue_once_and_in_the_order_of_their_ends() -> None:
+def test_keys_are_overdue_once_in_the_order_of_their_deadlines() -> None:
     core, deadlines = of_one_clock()
     for key, span_s in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
         deadlines.grant(key, span_s)
@@ -29,7 +29,7 @@ def test_each_is_overdue_once_and_in_the_order_of_their_ends() -> None:
     assert list(deadlines.overdue(10)) == [("c", 0.5)]
 
 
-def test_what_is_overdue_beyond_the_limit_comes_the_next_time_and_may_be_renewed() -> None:
+def test_overdue_keys_beyond_the_limit_come_next_time_and_may_be_renewed() -> None:
     core, deadlines = of_one_clock()
     for key in "abc":
         deadlines.grant(key, 1.0)
@@ -39,7 +39,7 @@ def test_what_is_overdue_beyond_the_limit_comes_the_next_time_and_may_be_renewed
     assert overdue(deadlines) == ["c"]
 
 
-def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
+def test_an_ending_key_is_not_renewed_until_it_is_granted_anew() -> None:
     core, deadlines = of_one_clock()
     deadlines.grant("a", 1.0)
     core.heard_s = 1.0
@@ -53,7 +53,7 @@ def test_what_is_ending_is_not_renewed_until_it_is_granted_anew() -> None:
     assert overdue(deadlines) == ["a"]
 
 
-def test_what_is_dropped_does_not_stay_in_memory_until_it_would_be_due() -> None:
+def test_dropped_keys_do_not_stay_in_memory_until_due() -> None:
     """Drop and grant long leases often, as when clients make and end them all the time."""
     core, deadlines = of_one_clock()
     deadlines.grant("kept", 1.0)
@@ -65,7 +65,7 @@ def test_what_is_dropped_does_not_stay_in_memory_until_it_would_be_due() -> None
     assert overdue(deadlines) == ["kept"]
 
 
-def test_what_is_dropped_is_overdue_no_more() -> None:
+def test_a_dropped_key_is_not_overdue() -> None:
     core, deadlines = of_one_clock()
     deadlines.grant("a", 1.0)
     deadlines.drop("a")

@@ -43,7 +43,7 @@ STEPS = st.lists(
 
 
 @given(st.integers(1, 9), STEPS, st.sampled_from([Settings(), OVERLAPPING]))
-def test_i17_every_history_is_read_as_written_and_is_one_that_the_service_lets_pass(
+def test_i17_every_history_is_read_as_written_and_allowed_by_the_service(
     partitions: int, steps: list[tuple[str, int]], settings: Settings
 ) -> None:
     group, version = GroupState(parts={"": partitions}, settings=settings), 0
@@ -113,7 +113,7 @@ def after_version(group: GroupState) -> int:
         ),
     ],
 )
-def test_i17_what_no_term_may_decide_is_refused(
+def test_i17_invalid_changes_of_a_group_are_refused(
     change: Callable[[GroupState], GroupState], why: str
 ) -> None:
     one = grown(GroupState(parts={"": 2}), "x")
@@ -125,7 +125,7 @@ def test_an_update_without_a_change_is_none() -> None:
     assert service.patch(one.state() | {"documentVersion": 2}, one.state()) is None
 
 
-def test_what_is_asked_for_gets_the_usual_times() -> None:
+def test_a_new_group_gets_default_times() -> None:
     group = new_group({"sessionMs": 8_000}, parts={"": 4})
     assert group.settings == Settings(
         session_ms=8_000, heartbeat_ms=1_000, window_ms=4_000, revoke_ms=8_000
@@ -150,7 +150,7 @@ def test_what_is_asked_for_gets_the_usual_times() -> None:
         ({}, {"t": 1.5}, 400),
     ],
 )
-def test_times_and_sizes_that_cannot_be_are_refused(
+def test_impossible_times_and_sizes_are_refused(
     asked: dict[str, Any], parts: dict[str, Any], status: int
 ) -> None:
     with pytest.raises(Refusal) as refusal:
@@ -174,14 +174,14 @@ def test_times_and_sizes_that_cannot_be_are_refused(
         {"more": 1},
     ],
 )
-def test_what_is_no_groups_document_is_refused(change: dict[str, Any]) -> None:
+def test_an_invalid_group_document_is_refused(change: dict[str, Any]) -> None:
     state = grown(GroupState(parts={"": 2}), "x").state()
     with pytest.raises(Refusal) as refusal:
         group_of(state | change)
     assert refusal.value.status == 400
 
 
-def test_a_phase_is_what_members_target_and_tenure_make_it() -> None:
+def test_a_phase_follows_from_members_target_and_tenure() -> None:
     assert GroupState(parts={"": 1}).phase is GroupPhase.EMPTY
     one = grown(GroupState(parts={"": 2}), "x")
     assert one.phase is GroupPhase.STABLE

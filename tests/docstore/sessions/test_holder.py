@@ -22,7 +22,7 @@ def test_leases_are_kept_alive_together_every_fifth_of_their_ttl() -> None:
     assert holder.due(4.0) == [KeepAlive(("a", "b"))]
 
 
-def test_leases_of_different_ttl_have_turns_of_their_own() -> None:
+def test_leases_of_different_ttl_are_kept_alive_separately() -> None:
     holder = held("slow", ttl_s=60.0)
     holder.hold("quick", 5.0, stamp=0.0)
     assert holder.due(1.0) == [KeepAlive(("quick",))]
@@ -42,14 +42,14 @@ def test_many_leases_go_in_batches() -> None:
     ]
 
 
-def test_creation_counts_from_the_sending_of_its_request() -> None:
+def test_a_new_lease_counts_from_the_sending_of_its_request() -> None:
     holder = held("a")
     assert holder.holds("a", 6.6)
     assert not holder.holds("a", 6.7)
     assert holder.due(6.7)[0] == Lapsed("a")
 
 
-def test_a_lapse_is_due_once_the_proof_is_over_and_not_at_its_last_moment() -> None:
+def test_a_lapse_is_due_only_once_the_proof_is_over() -> None:
     holder = held("a")
     holder.due(6.0)
     over_at = holder.next_at()
@@ -58,7 +58,7 @@ def test_a_lapse_is_due_once_the_proof_is_over_and_not_at_its_last_moment() -> N
     assert holder.due(over_at) == [Lapsed("a")]
 
 
-def test_an_answer_proves_from_when_its_request_was_sent_and_not_from_its_receipt() -> None:
+def test_a_proof_counts_from_the_sending_of_its_request() -> None:
     holder = held("a")
     [asked] = holder.due(2.0)
     assert isinstance(asked, KeepAlive)
@@ -76,7 +76,7 @@ def test_a_lease_that_lapsed_may_be_proven_again() -> None:
     assert Lapsed("a") in holder.due(14.0)
 
 
-def test_a_lease_that_is_gone_is_lost_for_ever() -> None:
+def test_an_ended_lease_is_lost_for_ever() -> None:
     holder = held("a", "b")
     asked = KeepAlive(("a", "b"))
     happened = holder.answered(asked, stamp=2.0, now=2.1, alive={"b"}, gone={"a"})
@@ -86,7 +86,7 @@ def test_a_lease_that_is_gone_is_lost_for_ever() -> None:
     assert list(holder.leases) == ["b"]
 
 
-def test_what_nobody_answered_for_is_asked_again_sooner_and_once() -> None:
+def test_an_unanswered_keep_alive_is_resent_sooner_and_once() -> None:
     holder = held("a", "b")
     [asked] = holder.due(2.0)
     assert isinstance(asked, KeepAlive)
@@ -100,13 +100,13 @@ def test_what_nobody_answered_for_is_asked_again_sooner_and_once() -> None:
     assert holder.due(4.4) == [], "the keep-alive has just been sent"
 
 
-def test_nothing_is_proven_by_silence() -> None:
+def test_a_keep_alive_without_an_answer_proves_nothing() -> None:
     holder = held("a")
     holder.answered(KeepAlive(("a",)), stamp=6.0, now=6.5)
     assert not holder.holds("a", 7.0)
 
 
-def test_a_lease_that_is_released_is_believed_in_no_more_before_anything_is_sent() -> None:
+def test_a_released_lease_is_not_held_before_anything_is_sent() -> None:
     holder = held("a")
     [asked] = holder.due(2.0)
     assert isinstance(asked, KeepAlive)
@@ -119,7 +119,7 @@ def test_a_lease_that_is_released_is_believed_in_no_more_before_anything_is_sent
     assert holder.next_at() == float("inf")
 
 
-def test_the_proof_of_a_lease_tells_its_end_to_whoever_keeps_it() -> None:
+def test_a_proof_object_ends_with_its_lease() -> None:
     holder = Holder()
     proof = holder.hold("a", 10.0, stamp=0.0)
     assert proof.is_valid(1.0)

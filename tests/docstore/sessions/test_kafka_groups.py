@@ -15,7 +15,7 @@ from docstore.sessions.kafka_joining import METADATA_MAX
 from tests.docstore.sessions.kafka_talk import LINK, RANGE, KafkaTalk
 
 
-def test_members_join_and_the_assignment_is_answered_once_it_is_decided() -> None:
+def test_members_join_and_get_the_assignment_once_it_is_decided() -> None:
     talk = KafkaTalk()
     one, other = talk.ask_join(), talk.ask_join()
     assert talk.is_waiting(one), "the first members of a group wait for more"
@@ -54,23 +54,23 @@ def test_an_assignment_waits_for_the_majority() -> None:
 
 def test_a_new_member_gets_its_id_first() -> None:
     talk = KafkaTalk()
-    told = talk.answer(talk.ask_join(needs_id=True))
-    assert told["code"] == "member-id-required"
-    assert told["member"].startswith("rdkafka-")
-    call = talk.ask_join(told["member"], needs_id=True)
+    answer = talk.answer(talk.ask_join(needs_id=True))
+    assert answer["code"] == "member-id-required"
+    assert answer["member"].startswith("rdkafka-")
+    call = talk.ask_join(answer["member"], needs_id=True)
     talk.nodes.run(0.6)
-    assert talk.answer(call)["member"] == told["member"]
+    assert talk.answer(call)["member"] == answer["member"]
     assert talk.code(talk.ask_join("of-another-coordinator", needs_id=True)) == "unknown-member"
 
 
-def test_an_id_with_which_no_process_joins_is_forgotten() -> None:
+def test_an_unused_member_id_is_forgotten() -> None:
     talk = KafkaTalk()
-    told = talk.answer(talk.ask_join(needs_id=True))
+    answer = talk.answer(talk.ask_join(needs_id=True))
     talk.nodes.run(6.2)
-    assert talk.code(talk.ask_join(told["member"], needs_id=True)) == "unknown-member"
+    assert talk.code(talk.ask_join(answer["member"], needs_id=True)) == "unknown-member"
 
 
-def test_a_member_more_begins_a_new_generation_when_all_have_rejoined() -> None:
+def test_another_member_begins_a_new_generation_when_all_have_rejoined() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     third = talk.ask_join()
@@ -92,7 +92,7 @@ def test_a_silent_member_is_removed_and_the_others_go_on() -> None:
     assert talk.beat(follower["member"], 1) == "unknown-member"
 
 
-def test_the_join_phase_ends_at_the_rebalance_timeout_without_those_that_are_missing() -> None:
+def test_the_join_phase_ends_at_the_rebalance_timeout_without_missing_members() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     call = talk.ask_join(leader["member"])
@@ -115,7 +115,7 @@ def test_a_leader_that_does_not_assign_is_removed() -> None:
     assert talk.answer(talk.ask_join(follower["member"]))["leader"] == follower["member"]
 
 
-def test_members_that_leave_are_gone_at_once_and_the_group_is_empty_after_the_last() -> None:
+def test_leaving_members_are_removed_at_once_and_the_last_empties_the_group() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     assert talk.leave(follower["member"], "stranger") == ["", "unknown-member"]
@@ -127,7 +127,7 @@ def test_members_that_leave_are_gone_at_once_and_the_group_is_empty_after_the_la
     assert talk.described()["phase"] == "Empty"
 
 
-def test_the_protocol_is_one_that_all_members_know_and_most_prefer() -> None:
+def test_the_protocol_is_known_to_all_members_and_preferred_by_most() -> None:
     talk = KafkaTalk()
     both, sticky = (("sticky", b"s"), ("range", b"r")), (("sticky", b"s"),)
     calls = [talk.ask_join(protocols=each) for each in (both, both, (*RANGE, *sticky))]
@@ -137,7 +137,7 @@ def test_the_protocol_is_one_that_all_members_know_and_most_prefer() -> None:
     assert {talk.answer(each)["protocol"] for each in calls} == {"sticky"}
 
 
-def test_a_join_or_a_sync_that_is_repeated_is_answered_the_same_way() -> None:
+def test_a_repeated_join_or_sync_gets_the_same_answer() -> None:
     talk = KafkaTalk()
     calls = [talk.ask_join(), talk.ask_join()]
     talk.nodes.run(0.6)
@@ -159,7 +159,7 @@ def test_a_leader_that_joins_again_has_the_partitions_assigned_anew() -> None:
 # Generations and commits
 
 
-def test_kg3_what_names_an_earlier_generation_is_refused() -> None:
+def test_kg3_requests_of_an_earlier_generation_are_refused() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     calls = [talk.ask_join(leader["member"]), talk.ask_join(follower["member"])]
@@ -181,7 +181,7 @@ def test_kg4_each_generation_has_a_greater_token() -> None:
     assert talk.commit(leader["member"], 2)["token"] > first
 
 
-def test_a_commit_while_members_join_is_taken_and_while_the_leader_assigns_is_not() -> None:
+def test_a_commit_is_accepted_during_joins_and_refused_during_an_assignment() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     call = talk.ask_join(leader["member"])
@@ -191,7 +191,7 @@ def test_a_commit_while_members_join_is_taken_and_while_the_leader_assigns_is_no
     assert talk.commit(follower["member"], 2)["code"] == "rebalance-in-progress"
 
 
-def test_a_commit_without_a_membership_needs_an_empty_group() -> None:
+def test_a_commit_without_membership_needs_an_empty_group() -> None:
     talk = KafkaTalk()
     assert talk.commit() == {"code": "", "token": 1}
     talk.settled()
@@ -238,7 +238,7 @@ def test_kg2_a_deposed_coordinator_completes_no_generation() -> None:
     assert talk.group.generation == 1
 
 
-def test_kg5_a_new_coordinator_goes_on_with_the_members_of_the_document() -> None:
+def test_kg5_a_new_coordinator_keeps_the_members_of_the_document() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     talk.nodes.crash("a")
@@ -253,7 +253,7 @@ def test_kg5_a_new_coordinator_goes_on_with_the_members_of_the_document() -> Non
     assert {talk.answer(each)["generation"] for each in calls} == {2}
 
 
-def test_kg5_members_that_do_not_come_to_the_new_coordinator_are_removed() -> None:
+def test_kg5_members_silent_to_the_new_coordinator_are_removed() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     talk.nodes.crash("a")
@@ -264,7 +264,7 @@ def test_kg5_members_that_do_not_come_to_the_new_coordinator_are_removed() -> No
     assert [each[0] for each in joined["members"]] == [leader["member"]]
 
 
-def test_kg5_a_version_of_a_listing_is_not_the_newest_generation() -> None:
+def test_kg5_a_listed_version_is_not_taken_for_the_newest_generation() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     old = talk.nodes.documents[LINK]
@@ -280,7 +280,7 @@ def test_kg5_a_version_of_a_listing_is_not_the_newest_generation() -> None:
     assert talk.commit(leader["member"], 2)["code"] == ""
 
 
-def test_joins_that_wait_go_to_the_new_coordinator() -> None:
+def test_waiting_joins_go_to_the_new_coordinator() -> None:
     talk = KafkaTalk()
     call = talk.ask_join(at="c")
     talk.nodes.govern("b")
@@ -307,7 +307,7 @@ def test_a_static_member_that_restarts_takes_its_place_without_a_rebalance() -> 
     assert talk.commit(again["member"], 1)["token"] == talk.version
 
 
-def test_a_restarted_static_leader_is_not_told_to_assign() -> None:
+def test_a_restarted_static_leader_does_not_assign() -> None:
     talk = KafkaTalk()
     call = talk.ask_join(instance="one")
     talk.nodes.run(0.6)
@@ -392,7 +392,7 @@ def test_times_members_and_metadata_are_bounded() -> None:
     assert talk.code(talk.ask_join(needs_id=True)) == "group-full"
 
 
-def test_what_a_node_keeps_for_all_groups_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metadata_of_all_groups_of_a_node_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_joining, "NODE_MAX", 40)
     talk = KafkaTalk()
     call = talk.ask_join(protocols=(("range", b"x" * 10),))

@@ -42,7 +42,7 @@ def test_a_lease_that_is_kept_alive_lives_without_a_write(group: Group) -> None:
     assert len(group.decided) == decided
 
 
-def test_s1_a_new_owner_finds_leases_of_the_silent_by_itself(group: Group) -> None:
+def test_s1_a_new_owner_ends_leases_of_silent_clients(group: Group) -> None:
     granted(group)
     group.govern("b")
     group.crash("a")
@@ -50,7 +50,7 @@ def test_s1_a_new_owner_finds_leases_of_the_silent_by_itself(group: Group) -> No
     assert phase(group) == "ended"
 
 
-def test_s1_what_was_not_on_the_disk_yet_is_found_by_a_later_listing(group: Group) -> None:
+def test_s1_a_lease_not_on_the_disk_yet_is_found_by_a_later_listing(group: Group) -> None:
     granted(group)
     row = group.documents.pop(LINK)
     group.govern("b")
@@ -61,7 +61,7 @@ def test_s1_what_was_not_on_the_disk_yet_is_found_by_a_later_listing(group: Grou
     assert phase(group) == "ended"
 
 
-def test_s1_a_version_from_a_listing_gives_way_to_what_is_decided(group: Group) -> None:
+def test_s1_a_listed_version_gives_way_to_the_decided_one(group: Group) -> None:
     granted(group)
     row = group.documents[LINK]
     undecided = row._replace(epoch=9, version=9)  # A proposal of a deposed owner.
@@ -87,7 +87,7 @@ def test_s2_a_new_term_gives_a_lease_its_whole_time(group: Group, successor: str
     assert phase(group) == "ended"
 
 
-def test_s3_a_deposed_owner_that_does_not_know_it_confirms_nothing(group: Group) -> None:
+def test_s3_an_unknowingly_deposed_owner_confirms_nothing(group: Group) -> None:
     granted(group)
     group.govern("b", unnoticed_by="a")
     request = group.call(LINK, "keep-alive", ("x",), at="a", timeout_s=1.0)
@@ -95,7 +95,7 @@ def test_s3_a_deposed_owner_that_does_not_know_it_confirms_nothing(group: Group)
     assert group.reply(request).result == ({}, [], [], ["x"])
 
 
-def test_s3_a_read_that_an_earlier_term_answers_confirms_nothing(group: Group) -> None:
+def test_s3_a_read_answered_in_an_earlier_term_confirms_nothing(group: Group) -> None:
     granted(group)
     late: list[Answer] = []
 
@@ -112,7 +112,7 @@ def test_s3_a_read_that_an_earlier_term_answers_confirms_nothing(group: Group) -
     assert group.reply(request).result == ({}, [], [], ["x"])
 
 
-def test_s3_a_read_that_a_later_term_answers_says_nothing_of_the_table_before(
+def test_s3_a_read_answered_in_a_later_term_does_not_confirm_the_old_table(
     group: Group,
 ) -> None:
     granted(group, "x")
@@ -130,7 +130,7 @@ def test_s3_a_read_that_a_later_term_answers_says_nothing_of_the_table_before(
     assert group.reply(request).result == ({}, [], [], ["x", "y"])
 
 
-def test_s3_a_version_from_a_listing_decides_nothing(group: Group) -> None:
+def test_s3_a_listed_version_ends_no_lease(group: Group) -> None:
     granted(group, "x")
     granted(group, "y")
     ended = json.dump(LeaseState(ttl_ms=2000, phase=LeasePhase.ENDED).state())
@@ -141,7 +141,7 @@ def test_s3_a_version_from_a_listing_decides_nothing(group: Group) -> None:
     assert kept_alive(group, "x", "y") == (["x", "y"], [], [], [])
 
 
-def test_s3_all_that_a_turn_gathers_is_confirmed_by_one_question(group: Group) -> None:
+def test_s3_keep_alives_of_one_turn_share_one_confirmation(group: Group) -> None:
     names = sorted(f"lease-{number}" for number in range(200))  # In three slots, by their length.
     for name in names:
         granted(group, name)
@@ -153,7 +153,7 @@ def test_s3_all_that_a_turn_gathers_is_confirmed_by_one_question(group: Group) -
     assert len(group.asked) == 3
 
 
-def test_s3_a_lease_that_the_table_lacks_is_read_itself(group: Group) -> None:
+def test_s3_a_lease_missing_in_the_table_is_read(group: Group) -> None:
     granted(group, "y")
     assert kept_alive(group, "x", "y") == (["y"], [], ["x"], [])
     granted(group, "x")
@@ -172,7 +172,7 @@ def test_s4_an_ending_names_the_term_and_a_successor_refuses_it(group: Group) ->
     assert phase(group) == "alive"
 
 
-def test_s4_an_ending_of_an_earlier_term_is_not_made_again_in_a_later_one(group: Group) -> None:
+def test_s4_an_ending_of_an_earlier_term_is_not_retried_in_a_later_one(group: Group) -> None:
     granted(group)
     group.run(TTL_S - 0.1)
     group.govern("b", unnoticed_by="a")
@@ -184,7 +184,7 @@ def test_s4_an_ending_of_an_earlier_term_is_not_made_again_in_a_later_one(group:
     assert phase(group) == "alive"
 
 
-def test_s4_nothing_is_said_to_live_while_its_ending_is_of_unknown_fate(group: Group) -> None:
+def test_s4_a_lease_whose_ending_is_of_unknown_fate_is_not_alive(group: Group) -> None:
     granted(group)
     group.answers = lambda node, operation: (
         Answer(504, "undecided", unknown=True) if operation.verb == "PATCH" else None
@@ -197,7 +197,7 @@ def test_s4_nothing_is_said_to_live_while_its_ending_is_of_unknown_fate(group: G
     assert kept_alive(group) == ENDED
 
 
-def test_s4_an_ending_that_was_carried_out_without_an_answer_counts_once(group: Group) -> None:
+def test_s4_an_executed_ending_without_an_answer_counts_once(group: Group) -> None:
     granted(group)
 
     def silent(node: str, operation: Operation) -> Answer | None:
@@ -213,7 +213,7 @@ def test_s4_an_ending_that_was_carried_out_without_an_answer_counts_once(group: 
     assert kept_alive(group) == ENDED
 
 
-def test_s4_an_ending_that_something_else_came_before_is_made_again(group: Group) -> None:
+def test_s4_an_overtaken_ending_is_retried(group: Group) -> None:
     granted(group)
 
     def overtaken(node: str, operation: Operation) -> Answer | None:
@@ -228,7 +228,7 @@ def test_s4_an_ending_that_something_else_came_before_is_made_again(group: Group
     assert group.state(LINK)["attached"] == ["/notes/1"]  # type: ignore[index]
 
 
-def test_s4_a_node_that_stood_still_hears_what_waited_before_it_judges(group: Group) -> None:
+def test_s4_a_paused_node_reads_waiting_keep_alives_before_it_ends_leases(group: Group) -> None:
     granted(group)
     group.pause("a")
     group.run(TTL_S / 2)
@@ -239,7 +239,7 @@ def test_s4_a_node_that_stood_still_hears_what_waited_before_it_judges(group: Gr
     assert group.reply(request).result == ({"x": 2000}, [], [], [])
 
 
-def test_s4_so_many_endings_are_in_flight_at_a_time() -> None:
+def test_s4_endings_in_flight_are_bounded() -> None:
     group = Group(endings_max=10)
     for number in range(50):
         granted(group, f"lease-{number:02}")
@@ -253,7 +253,7 @@ def test_s4_so_many_endings_are_in_flight_at_a_time() -> None:
     assert {phase(group, f"{LEASES}/lease-{number:02}") for number in range(50)} == {"ended"}
 
 
-def test_s4_so_many_endings_are_begun_in_a_second() -> None:
+def test_s4_endings_begun_in_a_second_are_bounded() -> None:
     group = Group(endings_per_s=100)
     for number in range(400):
         granted(group, f"lease-{number:03}")
@@ -275,7 +275,7 @@ def test_a_tick_costs_nothing_while_nothing_is_overdue(group: Group) -> None:
     assert heaped == len(deadlines._heap) == len(deadlines) == 100
 
 
-def test_s6_a_lease_that_is_to_expire_is_renewed_no_more(group: Group) -> None:
+def test_s6_an_expiring_lease_is_not_renewed(group: Group) -> None:
     granted(group)
     group.patch(LINK, {"kind": "ExpireRequest"})
     group.run(TTL_S / 2)
@@ -294,7 +294,7 @@ def test_s6_a_holder_that_has_stopped_ends_its_lease_at_once(group: Group) -> No
     assert group.state("/notes/a") is None
 
 
-def test_a_lease_says_how_long_it_has_left(group: Group) -> None:
+def test_a_lease_has_a_remaining_time(group: Group) -> None:
     granted(group)
     group.run(0.5)
     assert group.reply(group.call(LINK, "remaining", at="c")).result == pytest.approx(1500, abs=60)

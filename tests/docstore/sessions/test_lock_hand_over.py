@@ -74,7 +74,7 @@ def shown(reply: Reply) -> tuple[int, str]:
     return reply.status, holder.name if holder else ""
 
 
-def test_l21_of_fifty_who_wait_one_is_told() -> None:
+def test_l21_one_of_fifty_waiting_candidates_is_answered() -> None:
     group = Elections()
     names = [chr(0x100 + number) for number in range(50)]
     group.campaign("x" + "".join(names))
@@ -90,13 +90,13 @@ def test_l21_of_fifty_who_wait_one_is_told() -> None:
 
 
 @pytest.mark.parametrize("link", [LINK, f"{LOCKS}/billing"])
-def test_who_asks_when_its_turn_has_come_is_told_at_once(link: str) -> None:
+def test_a_candidate_that_holds_is_answered_at_once(link: str) -> None:
     group = Elections(link=link)
     group.campaign("x")
     assert shown(group.reply(group.turn("x", at="b"))) == (200, "x")
 
 
-def test_who_has_waited_long_enough_is_told_how_it_stands_before_its_deadline() -> None:
+def test_a_waiting_candidate_gets_the_holder_before_its_deadline() -> None:
     group = Elections()
     group.campaign("xy")
     request = group.turn("y", timeout_s=3.0)
@@ -106,7 +106,7 @@ def test_who_has_waited_long_enough_is_told_how_it_stands_before_its_deadline() 
     assert shown(group.reply(request)) == (202, "x")
 
 
-def test_who_is_taken_out_of_the_queue_is_told_and_so_is_who_waits_for_nothing() -> None:
+def test_a_removed_candidate_and_one_of_no_election_are_answered() -> None:
     group = Elections()
     group.campaign("xyz")
     request = group.turn("y")
@@ -120,7 +120,7 @@ def test_who_is_taken_out_of_the_queue_is_told_and_so_is_who_waits_for_nothing()
     assert group.reply(group.turn("nobody")).result == []
 
 
-def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
+def test_a_candidate_waits_on_at_the_next_owner() -> None:
     group = Elections()
     group.campaign("xy")
     request = group.turn("y", at="c")
@@ -131,7 +131,7 @@ def test_who_waits_goes_on_to_wait_at_the_next_owner() -> None:
     assert shown(group.reply(request)) == (200, "y")
 
 
-def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> None:
+def test_a_candidate_waits_on_in_a_new_term_of_the_same_owner() -> None:
     """Pinned: the new term that a change of members begins ended the wait."""
     group = Elections()
     group.campaign("xy")
@@ -143,7 +143,7 @@ def test_who_waits_goes_on_to_wait_under_another_own_epoch_the_same_owner() -> N
     assert shown(group.reply(request)) == (200, "y")
 
 
-def test_who_waits_is_told_nothing_by_an_owner_that_has_not_read_the_document_yet() -> None:
+def test_an_owner_that_has_not_read_the_document_gives_no_turn() -> None:
     """Pinned: when its time was over the answer was that there is no such document."""
     group = Elections()
     group.campaign("xy")
@@ -156,7 +156,7 @@ def test_who_waits_is_told_nothing_by_an_owner_that_has_not_read_the_document_ye
     assert group.reply(request).result is None
 
 
-def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
+def test_a_deposed_owner_answers_no_turn() -> None:
     """Wait, as the table has a row that another owner may have replaced."""
     group = Elections()
     group.campaign("xy")
@@ -168,7 +168,7 @@ def test_nobody_is_told_of_a_turn_by_an_owner_that_has_been_deposed() -> None:
     assert shown(group.reply(request)) == (200, "x")
 
 
-def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_gone() -> None:
+def test_a_version_before_a_campaign_does_not_end_its_wait() -> None:
     """Ignore late notices of older rows, which a quick candidate may overtake."""
     group = Elections()
     group.campaign("xy")
@@ -187,7 +187,7 @@ def test_a_version_from_before_a_campaign_does_not_say_that_its_candidate_has_go
 # The grace
 
 
-def test_after_an_expiry_the_next_is_promoted_when_the_grace_is_over_and_not_before() -> None:
+def test_after_an_expiry_the_next_is_promoted_when_the_grace_is_over() -> None:
     group = Elections(grace_ms=2_000)
     group.campaign("xy")
     request = group.turn("y")
@@ -199,7 +199,7 @@ def test_after_an_expiry_the_next_is_promoted_when_the_grace_is_over_and_not_bef
     assert shown(group.reply(request)) == (200, "y")
 
 
-def test_who_campaigns_after_the_grace_is_promoted_at_once() -> None:
+def test_a_campaign_after_the_grace_holds_at_once() -> None:
     group = Elections(grace_ms=2_000)
     group.campaign("x")
     group.gone("x")
@@ -209,7 +209,7 @@ def test_who_campaigns_after_the_grace_is_promoted_at_once() -> None:
     assert group.holder == "y"
 
 
-def test_each_expiry_has_a_grace_of_its_own() -> None:
+def test_each_expiry_has_its_own_grace() -> None:
     group = Elections(grace_ms=2_000)
     group.campaign("xyz")
     group.gone("x")
@@ -244,7 +244,7 @@ def test_a_new_owner_measures_the_whole_grace_again() -> None:
     assert group.holder == "y"
 
 
-def test_a_deposed_owner_promotes_nobody() -> None:
+def test_a_deposed_owner_promotes_no_candidate() -> None:
     """Refuse a promotion after the deposed owner's grace, as the next owner begins its own."""
     group = Elections(grace_ms=2_000)
     group.campaign("xy")
@@ -258,7 +258,7 @@ def test_a_deposed_owner_promotes_nobody() -> None:
     assert group.holder == "y"
 
 
-def test_a_promotion_of_unknown_fate_is_asked_again_and_promotes_one() -> None:
+def test_a_promotion_of_unknown_fate_is_retried_and_promotes_one() -> None:
     group = Elections(grace_ms=1_000)
     group.campaign("xyz")
     group.gone("x")
@@ -277,7 +277,7 @@ def test_a_promotion_of_unknown_fate_is_asked_again_and_promotes_one() -> None:
     assert (group.holder, len(group.turns.queue)) == ("y", 1)
 
 
-def test_a_candidate_that_comes_while_the_next_is_promoted_does_not_stop_it() -> None:
+def test_a_campaign_during_a_promotion_does_not_stop_it() -> None:
     group = Elections(grace_ms=1_000)
     group.campaign("xy")
     group.gone("x")
@@ -299,7 +299,7 @@ def test_a_candidate_that_comes_while_the_next_is_promoted_does_not_stop_it() ->
 # With the leases of the same owners
 
 
-def test_when_the_lease_of_a_holder_ends_its_turn_goes_to_the_next_who_is_told() -> None:
+def test_the_end_of_a_holders_lease_gives_the_turn_to_the_next() -> None:
     group = Elections()
     for name, ttl_ms in (("x", 1_000), ("y", 60_000)):
         group.put(lease(name), LeaseState(ttl_ms=ttl_ms).state())
@@ -312,7 +312,7 @@ def test_when_the_lease_of_a_holder_ends_its_turn_goes_to_the_next_who_is_told()
     assert shown(group.reply(request)) == (200, "y")
 
 
-def test_a_campaign_that_arrives_after_its_lease_has_ended_is_found_by_a_later_pass() -> None:
+def test_a_campaign_after_the_end_of_its_lease_is_found_by_a_later_pass() -> None:
     group = Elections()
     group.put(lease("x"), LeaseState(ttl_ms=1_000).state())
     group.patch(lease("x"), {"kind": "AttachRequest", "link": LINK})

@@ -53,11 +53,11 @@ class Election:
     def read(self, node: str) -> None:
         """Note the value that a reader at a node gets, if any."""
 
-        def told(answer: Answer) -> None:
+        def note(answer: Answer) -> None:
             if answer.is_success and answer.row is not None:
                 self.seen.append(json.load(answer.row.state)["holder"]["value"])
 
-        self.bench.ask(node, Operation(verb="GET", link=LINK), TIMEOUT_S, told)
+        self.bench.ask(node, Operation(verb="GET", link=LINK), TIMEOUT_S, note)
 
     def wait(self, node: str) -> None:
         """Wait at a node for another version, as an observer does."""
@@ -67,7 +67,7 @@ class Election:
 
 @pytest.mark.parametrize("reached", [0, 1])
 @pytest.mark.parametrize("seed", [0, 1, 3])  # Reads by lease in the odd ones.
-def test_l15_a_proclamation_that_did_not_reach_a_majority_is_seen_by_nobody_or_for_ever(
+def test_l15_a_proclamation_without_a_majority_is_never_seen_or_for_ever(
     seed: int, reached: int
 ) -> None:
     """Kill the owner after its proposal, with all answers to it lost."""

@@ -15,7 +15,7 @@ from tests.docstore.sessions.talk import LINK, Talk, moving, shared, staying
 # G3: exclusive moves
 
 
-def test_g3_the_tenure_passes_when_its_member_has_given_the_partition_up() -> None:
+def test_g3_the_tenure_passes_when_its_member_has_released_the_partition() -> None:
     talk = shared()
     goes, stays = moving(talk), staying(talk)
     reply = talk.pulse("x", "0", "1")
@@ -34,14 +34,14 @@ def test_g3_absence_in_a_pulse_of_an_older_generation_is_no_release() -> None:
     assert talk.holders() == {"0": "x", "1": "x"}
 
 
-def test_g3_absence_of_what_was_just_granted_is_no_release() -> None:
+def test_g3_absence_of_a_partition_just_granted_is_no_release() -> None:
     talk = Talk(2)
     talk.join("x")
     talk.pulse("x")
     assert talk.holders() == {"0": "x", "1": "x"}
 
 
-def test_g3_a_straggler_that_a_new_coordinator_meets_first_is_no_release() -> None:
+def test_g3_a_late_pulse_that_a_new_coordinator_gets_first_is_no_release() -> None:
     talk = Talk(2)
     talk.join("x")
     straggler = talk.next_pulse("x")  # Sent before the member learnt of its grant.
@@ -53,7 +53,7 @@ def test_g3_a_straggler_that_a_new_coordinator_meets_first_is_no_release() -> No
     assert talk.holders() == {"0": "x", "1": "x"}
 
 
-def test_g3_a_straggler_of_before_a_grant_is_no_release_when_somebody_joins_after_it() -> None:
+def test_g3_a_late_pulse_from_before_a_grant_is_no_release_in_a_later_join() -> None:
     talk = Talk(2)
     talk.join("x")
     straggler = talk.next_pulse("x")
@@ -82,7 +82,7 @@ def test_g3_the_tenure_passes_when_the_session_of_its_member_is_over() -> None:
     assert talk.holders() == {"0": "y", "1": "y"}
 
 
-def test_g7_what_does_not_move_is_confirmed_all_the_time() -> None:
+def test_g7_partitions_that_do_not_move_are_always_confirmed() -> None:
     talk = shared()
     stays = staying(talk)
     for _ in range(4):
@@ -130,9 +130,7 @@ def test_g4_the_old_member_is_confirmed_until_the_new_one_is() -> None:
 # G5: the barrier
 
 
-def test_n09_who_is_too_slow_is_fenced_and_its_other_partitions_are_not_given_away_at_once() -> (
-    None
-):
+def test_n09_a_slow_member_is_fenced_and_its_other_partitions_move_later() -> None:
     talk = Talk(4, revoke_ms=1_000)
     talk.join("x")
     every = ("0", "1", "2", "3")
@@ -149,7 +147,7 @@ def test_n09_who_is_too_slow_is_fenced_and_its_other_partitions_are_not_given_aw
     assert set(talk.holders().values()) == {"y"}
 
 
-def test_who_was_fenced_comes_back_under_a_new_id_and_nobody_waits_for_its_old_session() -> None:
+def test_a_fenced_member_rejoins_with_a_new_id_and_its_old_session_ends() -> None:
     talk = Talk(4, revoke_ms=1_000)
     talk.join("x")
     talk.pulse("x", "0", "1", "2", "3")
@@ -162,7 +160,7 @@ def test_who_was_fenced_comes_back_under_a_new_id_and_nobody_waits_for_its_old_s
     assert set(talk.holders().values()) == {"y", "x2"}
 
 
-def test_times_to_revoke_begin_anew_under_a_new_coordinator() -> None:
+def test_revocation_times_restart_under_a_new_coordinator() -> None:
     talk = shared()
     talk.pulse("x", "0", "1")
     talk.nodes.run(2.0)
@@ -175,7 +173,7 @@ def test_times_to_revoke_begin_anew_under_a_new_coordinator() -> None:
 # G6: two processes under one instance
 
 
-def test_g6_a_second_one_waits_behind_the_first_and_gets_exactly_what_it_had() -> None:
+def test_g6_a_second_process_waits_for_the_first_and_gets_its_partitions() -> None:
     talk = Talk(4)
     talk.join("x", instance="one")
     talk.join("y", instance="two")
@@ -190,7 +188,7 @@ def test_g6_a_second_one_waits_behind_the_first_and_gets_exactly_what_it_had() -
     assert {each for each, member in talk.holders().items() if member == "x2"} == mine
 
 
-def test_g6_where_two_may_lead_the_second_one_takes_its_place_at_once() -> None:
+def test_g6_a_second_process_of_a_non_exclusive_group_takes_over_at_once() -> None:
     talk = Talk(2, mode="nonExclusive", window_ms=9_000)
     talk.join("x", instance="one")
     talk.pulse("x", "0", "1")

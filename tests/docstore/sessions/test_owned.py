@@ -12,7 +12,7 @@ def users(group: Group) -> list[str]:
     return [name for name, machine in group.machines.items() if machine.has_use_for(row)]
 
 
-def test_only_the_owner_has_use_for_a_row_and_who_has_not_let_go_of_its_table() -> None:
+def test_only_present_and_recent_owners_have_use_for_a_row() -> None:
     group = Group()
     group.put(LINK, LeaseState(ttl_ms=60_000).state())
     assert users(group) == ["a"]

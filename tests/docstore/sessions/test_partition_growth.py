@@ -22,7 +22,7 @@ def put_topic(nodes: Nodes, partitions: int) -> None:
     nodes.documents[TOPIC] = row
 
 
-def test_a_group_takes_in_the_partitions_that_its_topic_has_got() -> None:
+def test_a_group_takes_new_partitions_of_its_topic() -> None:
     nodes = Nodes(topics_s=1.0)
     put_topic(nodes, 2)
     nodes.put(LINK, GroupState(parts={"flights": 2}).state())
@@ -36,19 +36,19 @@ def test_a_group_takes_in_the_partitions_that_its_topic_has_got() -> None:
     assert (group.parts, group.generation) == ({"flights": 3}, 2)
     assert group.tenure["flights/2"].member == "x"
     call = nodes.call(LINK, "groups-pulse", list(Pulse("x", 1, 1, 1, ("flights/0", "flights/1"))))
-    told = reply_of(nodes.replies[call].result)
-    assert isinstance(told, Changed)
-    assert set(told.assigned) == {"flights/0", "flights/1", "flights/2"}
+    reply = reply_of(nodes.replies[call].result)
+    assert isinstance(reply, Changed)
+    assert set(reply.assigned) == {"flights/0", "flights/1", "flights/2"}
 
 
-def test_a_topic_that_is_gone_takes_nothing_out() -> None:
+def test_a_deleted_topic_removes_no_partitions() -> None:
     nodes = Nodes(topics_s=1.0)
     nodes.put(LINK, GroupState(parts={"flights": 2}).state())
     nodes.run(2.5)
     assert found(nodes).parts == {"flights": 2}
 
 
-def test_a_group_goes_on_without_the_partitions_that_are_too_many_for_it() -> None:
+def test_a_group_works_without_partitions_beyond_its_maximum() -> None:
     """Pinned: no update of the group was stored, so no member joined and no silent one left."""
     nodes = Nodes(topics_s=1.0)
     put_topic(nodes, PARTITIONS_MAX + 1)

@@ -44,9 +44,7 @@ def test_n02_three_processes_share_six_partitions() -> None:
 
 @pytest.mark.parametrize("coordinator", ["+", "-"])
 @pytest.mark.parametrize("member", ["+", "-"])
-def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_says_yes(
-    coordinator: str, member: str
-) -> None:
+def test_n05_a_cut_off_leader_stops_before_another_leads(coordinator: str, member: str) -> None:
     world = World(2, rates=f"{coordinator}00", window_ms=2_800)
     world.start("x", rate=member)
     world.run(1.0)
@@ -56,10 +54,10 @@ def test_n05_an_owner_that_is_cut_off_says_no_before_anybody_else_says_yes(
     world.run(4.0)
     assert world.led("y") == {0, 1}
     assert world.led("x") == set()
-    assert [type(each) for each in world.processes["x"].told[-2:]] == [Fenced, Fenced]
+    assert [type(each) for each in world.processes["x"].reports[-2:]] == [Fenced, Fenced]
 
 
-def test_n06_who_was_stopped_says_no_at_its_first_look_even_with_replies_that_waited() -> None:
+def test_n06_a_paused_member_does_not_lead_even_with_waiting_replies() -> None:
     world = group_of_two(2)
     old = world.led("x")
     # The reply to an earlier pulse is in flight at the pause, and read after it.
@@ -86,23 +84,23 @@ def test_n07_after_a_crash_the_successor_leads_within_a_session_and_tokens_grew(
     assert world.group.tenure[str(partition)].token > before
 
 
-def test_who_leaves_is_succeeded_at_once() -> None:
+def test_a_leaving_member_is_succeeded_at_once() -> None:
     world = group_of_two(2)
     world.leave("x")
     assert world.led("x") == set()
     world.run(0.3)
     assert world.led("y") == {0, 1}
-    assert world.processes["x"].told[-1] == Ended("left")
+    assert world.processes["x"].reports[-1] == Ended("left")
 
 
-def test_n09_the_successor_is_not_assigned_before_who_was_told_has_finished() -> None:
+def test_n09_the_successor_leads_only_after_the_revocation_has_finished() -> None:
     world = World(2)
     world.start("x")
     world.run(1.0)
     world.processes["x"].revoke_s = 2.0
     world.start("y")
     world.run(1.8)
-    [revoked] = [each for each in world.processes["x"].told if isinstance(each, Revoked)]
+    [revoked] = [each for each in world.processes["x"].reports if isinstance(each, Revoked)]
     assert not world.leads("x", revoked.partition), "from the start of the callback"
     assert revoked.protected(world.clock("x"))
     assert world.led("y") == set()
@@ -111,15 +109,15 @@ def test_n09_the_successor_is_not_assigned_before_who_was_told_has_finished() ->
     assert not revoked.protected(world.clock("x"))
 
 
-def test_n09_who_takes_too_long_is_fenced_and_the_rest_go_on() -> None:
+def test_n09_a_member_that_takes_too_long_is_fenced_and_the_others_continue() -> None:
     world = World(4)
     world.start("x")
     world.run(1.0)
     world.processes["x"].revoke_s = 60.0
     world.start("y")
     world.run(3.5)
-    told = world.processes["x"].told
-    assert [each.why for each in told if isinstance(each, Fenced)] == ["fenced", "fenced"]
+    reports = world.processes["x"].reports
+    assert [each.why for each in reports if isinstance(each, Fenced)] == ["fenced", "fenced"]
     world.run(2.0)
     assert world.group.phase == "Stable"
     assert len(world.led("x")) == len(world.led("y")) == 2
@@ -142,7 +140,7 @@ def test_n10_a_join_moves_at_most_its_share_and_the_others_never_report_no() -> 
 
 
 @pytest.mark.parametrize("dies", ["pricing.a", "pricing.b"])
-def test_n13_with_two_groups_every_role_is_led_at_every_moment_whoever_dies(dies: str) -> None:
+def test_n13_with_two_groups_every_role_is_always_led_though_one_member_dies(dies: str) -> None:
     worlds = {name: group_of_two(6, name=name) for name in ("pricing.a", "pricing.b")}
     one, other = worlds.values()
     assert one.group.target != other.group.target, "assigned independently"
@@ -165,7 +163,7 @@ def test_n15_without_a_pulse_a_lead_ends_with_its_window_before_any_event() -> N
     assert not world.leads("x", partition)
 
 
-def test_g8_a_change_of_coordinator_is_not_noticed_by_those_who_lead() -> None:
+def test_g8_leaders_do_not_notice_a_change_of_coordinator() -> None:
     world = group_of_two()
     before = world.group
     for gaps in world.gaps.values():
@@ -189,7 +187,7 @@ def test_a_coordinator_that_is_killed_with_a_member_costs_one_more_session() -> 
     assert world.led("y") == {0, 1}
 
 
-def test_m4_who_is_removed_while_cut_off_drops_everything_and_comes_back_as_another() -> None:
+def test_m4_a_member_removed_while_cut_off_rejoins_with_a_new_id() -> None:
     world = group_of_two(2)
     world.processes["x"].is_deaf = True
     world.run(4.0)
@@ -200,17 +198,17 @@ def test_m4_who_is_removed_while_cut_off_drops_everything_and_comes_back_as_anot
     assert list(world.group.members) == ["y0", "x1"]
 
 
-def test_m5_who_was_silent_for_a_while_leads_again_with_the_same_token() -> None:
+def test_m5_a_member_silent_for_a_while_leads_again_with_the_same_token() -> None:
     world = group_of_two(2)
     [partition] = world.led("x")
-    told = world.processes["x"].told
-    told.clear()
+    reports = world.processes["x"].reports
+    reports.clear()
     world.processes["x"].is_deaf = True
     world.run(1.8)
     world.processes["x"].is_deaf = False
     world.run(1.0)
     token = world.group.tenure[str(partition)].token
-    assert told == [Fenced(partition, token, "silent"), Acquired(partition, token)]
+    assert reports == [Fenced(partition, token, "silent"), Acquired(partition, token)]
 
 
 def test_a_lost_answer_to_a_leave_leaves_no_believer() -> None:
@@ -248,7 +246,7 @@ def test_replies_that_are_late_and_out_of_order_make_no_second_leader(name: str)
 # Two may lead
 
 
-def test_i19_a_move_leaves_no_gap_where_two_may_lead() -> None:
+def test_i19_a_move_in_a_non_exclusive_group_leaves_no_gap() -> None:
     world = World(6, mode="nonExclusive")
     world.start("x")
     world.run(1.0)
@@ -263,7 +261,7 @@ def test_i19_a_move_leaves_no_gap_where_two_may_lead() -> None:
     assert [len(world.led(name)) for name in "xyz"] == [3, 0, 3]
 
 
-def test_i19_who_is_cut_off_believes_until_its_successor_leads() -> None:
+def test_i19_a_cut_off_member_believes_until_its_successor_leads() -> None:
     world = World(2, mode="nonExclusive")
     world.start("x")
     world.run(1.0)

@@ -118,7 +118,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_i14_there_are_never_two_leaders_and_in_the_end_there_is_one(seed: int) -> None:
+def test_i14_there_are_never_two_leaders_and_finally_one(seed: int) -> None:
     chaos = Chaos(seed)
     chaos.run()
     tokens: dict[str, int] = {}

@@ -23,7 +23,7 @@ def waiting(group: Group, *, version: int = 0, wait_ms: int = 3_000, at: str = "
     return group.call(LINK, "wait", (*tag, wait_ms), at=at, timeout_s=wait_ms / 1000 + 2)
 
 
-def test_who_has_read_the_newest_version_is_held_until_there_is_another(group: Group) -> None:
+def test_a_wait_after_the_newest_version_lasts_until_the_next(group: Group) -> None:
     request = waiting(group)
     group.run(1.0)
     assert request not in group.replies
@@ -31,12 +31,12 @@ def test_who_has_read_the_newest_version_is_held_until_there_is_another(group: G
     assert (group.reply(request).status, group.reply(request).result) == (200, True)
 
 
-def test_who_has_read_an_older_version_is_answered_at_once(group: Group) -> None:
+def test_a_wait_after_an_older_version_is_answered_at_once(group: Group) -> None:
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/1"})
     assert group.reply(waiting(group)).result is True
 
 
-def test_a_document_that_is_deleted_is_news(group: Group) -> None:
+def test_a_deletion_ends_a_wait(group: Group) -> None:
     request = waiting(group)
     group.apply(Operation(verb="DELETE", link=LINK))
     group.settle()
@@ -57,13 +57,13 @@ def test_a_change_between_the_registration_and_the_read_is_not_missed(group: Gro
     assert group.reply(waiting(group)).result is True
 
 
-def test_when_the_time_is_over_the_answer_says_so(group: Group) -> None:
+def test_a_wait_that_times_out_is_202(group: Group) -> None:
     request = waiting(group, wait_ms=1_000)
     group.run(1.1)
     assert (group.reply(request).status, group.reply(request).result) == (202, False)
 
 
-def test_who_waits_goes_on_waiting_at_the_next_owner(group: Group) -> None:
+def test_a_wait_continues_at_the_next_owner(group: Group) -> None:
     request = waiting(group)
     group.govern("c")
     group.run(1.2)  # The node drops the table of the old term.
@@ -72,7 +72,7 @@ def test_who_waits_goes_on_waiting_at_the_next_owner(group: Group) -> None:
     assert group.reply(request).result is True
 
 
-def test_who_waits_is_not_answered_by_a_deposed_owner_that_hears_of_a_version(group: Group) -> None:
+def test_a_deposed_owner_that_notices_a_version_ends_no_wait(group: Group) -> None:
     request = waiting(group, at="a")
     group.govern("b", unnoticed_by="a")
     group.patch(LINK, {"kind": "AttachRequest", "link": "/notes/1"})
@@ -82,7 +82,7 @@ def test_who_waits_is_not_answered_by_a_deposed_owner_that_hears_of_a_version(gr
     assert group.reply(request).result is True
 
 
-def test_who_waits_is_not_answered_from_a_version_that_may_never_be_decided(group: Group) -> None:
+def test_an_undecided_version_ends_no_wait(group: Group) -> None:
     undecided = group.documents[LINK]._replace(version=7)
     group.govern("c")
 
@@ -96,7 +96,7 @@ def test_who_waits_is_not_answered_from_a_version_that_may_never_be_decided(grou
     assert request not in group.replies
 
 
-def test_of_those_who_wait_only_the_one_whose_turn_it_is_is_answered(group: Group) -> None:
+def test_only_the_wait_with_its_turn_is_answered(group: Group) -> None:
     waiting = group.machines["a"].waiting
 
     def turn(served: Served) -> None:
@@ -113,7 +113,7 @@ def test_of_those_who_wait_only_the_one_whose_turn_it_is_is_answered(group: Grou
     assert [each for each in requests if each in group.replies] == requests[:2]
 
 
-def test_no_more_wait_at_a_node_than_it_has_room_for() -> None:
+def test_waits_at_a_node_are_bounded() -> None:
     group = Group(waiting_max=2)
     group.put(LINK, LeaseState(ttl_ms=60_000).state())
     requests = [waiting(group, at="a") for _ in range(3)]
