@@ -37,8 +37,9 @@ class ChangeAnswered:
 
 @dataclass(slots=True)
 class ReadIndexAnswered:
-    """found: slot -> (epoch of the term, last decided row), which a quorum has confirmed.
+    """Answer to ReadIndexAsked. found: slot -> (epoch of its term, last decided row).
 
+    A quorum has confirmed each term.
     Every update that was acknowledged before the question is in the rows up to `decided`.
     """
 

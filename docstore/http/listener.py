@@ -136,7 +136,7 @@ class Listener(web.Server):
         self._open[handler] = address
         self._metrics.connections = len(self._open)
         why_not = ""
-        if transport.get_extra_info("ssl_object"):  # The entrance admitted it before its handshake.
+        if transport.get_extra_info("ssl_object"):  # `entrance` admitted it earlier.
             self._admission.count(address)
         else:
             why_not = self._enter(address)

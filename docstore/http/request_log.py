@@ -80,7 +80,7 @@ class RequestNotes:
 
 
 def _audited(request: RequestHead) -> bool | frozenset[str]:
-    """Return whether the audit log has the request, or the kinds of body with which it has."""
+    """Return whether the request belongs into the audit log, or the kinds of its body that do."""
     try:
         path = canonical(_path(request))
         what = permission_for(request.method, path).what
@@ -144,7 +144,7 @@ def _asked(request: RequestHead) -> Mapping[str, Any]:
 
 
 def _shown(asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the members of a body that a line has; None if there are none."""
+    """Return the members of a body that a line of the audit log shows; None if there are none."""
     shown = {name: _short(value) for name, value in asked.items() if name in SHOWN}
     if "member" in asked:
         member = asked["member"]

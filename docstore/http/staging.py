@@ -31,7 +31,7 @@ PIECE_BYTES = 1 << 20
 
 
 class StagedParts:
-    """Answers what lives under /core/spark/staging."""
+    """Answers everything under /core/spark/staging."""
 
     def __init__(self, staging: Staging, bulk: Bulk, *, timeout_s: float) -> None:
         self._staging = staging

@@ -50,7 +50,7 @@ def _letter(state: State, may_read: Readable) -> State:
 
 
 def _job(state: State, may_read: Readable) -> State:
-    """Show a whole job if its path is readable, and part of the other kinds of jobs."""
+    """Show a whole job if its path is readable, and only some members of any other job."""
     return state if _is_readable(state.get("path"), may_read) else _part(state, OF_JOB)
 
 

@@ -106,7 +106,7 @@ class ClientMachine(ABC, Generic[E, F, M, C]):
         if passed_s <= core.pause_s:
             core.heard_s += passed_s
         else:
-            self._stood_still(passed_s)
+            self._stalled(passed_s)
         self._dispatch(event)
         for _ in range(self.rounds_max):
             if not core.local:
@@ -124,5 +124,5 @@ class ClientMachine(ABC, Generic[E, F, M, C]):
         """Pass a message to the part that handles it."""
 
     @abstractmethod
-    def _stood_still(self, passed_s: float) -> None:
+    def _stalled(self, passed_s: float) -> None:
         """Note that this process had no step for `passed_s` seconds."""

@@ -118,7 +118,7 @@ class Acquired(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """This process leads the roles no more; another process gets them once it has released them."""
+    """This process no longer leads the roles; another one gets them once it has released them."""
 
     partition: int
     token: int
@@ -130,7 +130,7 @@ class Revoked(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """This process leads the roles no more, and another may. why: "silent", "fenced" or "left"."""
+    """This process no longer leads the roles; another one may. why: silent, fenced or left."""
 
     partition: int
     token: int

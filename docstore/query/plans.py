@@ -110,7 +110,7 @@ def _boxes(ranges: Sequence[Ranges]) -> list[Box]:
 
 
 def _fits(keys: Sequence[SortKey], wanted: Sequence[SortKey]) -> bool | None:
-    """Return whether keys are an order reversed, None if they are another order."""
+    """Return whether keys give the wanted order in reverse; None if they give another order."""
     if [each.key for each in keys] != [each.key for each in wanted]:
         return None
     turned = {one.descending != other.descending for one, other in zip(keys, wanted, strict=True)}

@@ -242,7 +242,7 @@ def among(operand: Operand, literals: Sequence[Literal]) -> Predicate:
 
 
 def resembles(operand: Operand, pieces: Sequence[str]) -> Predicate:
-    """Return the condition that a text is these pieces, with any text between."""
+    """Return the condition that a text consists of these pieces, with any text between them."""
     if not operand.is_text:
         raise Unfit("the comparison must be with a string in single quotes")
     return Like(operand, tuple(pieces))

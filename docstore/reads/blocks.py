@@ -82,8 +82,8 @@ class Coverage:
 
     after: rows up to that one are in an earlier backup; 0: the slot is read from its beginning.
 
-    Up to `kept` rows may be missing, so they are counted there: evicting a tombstone between two
-    pages may change neither `kept` nor `floor`, after its earlier version was in the first page.
+    Rows up to `kept` may be missing, so their number must be `held`. The other marks do not always
+    show a compaction between two pages: the eviction of a tombstone may change neither.
     """
 
     def __init__(self, slot: int, after: int, until: int) -> None:

@@ -60,7 +60,7 @@ def why_not(  # Tests replace this.
 def _why_not_kafka(before: GroupState, after: GroupState, version: int) -> str:
     """Return why a state may not follow another, one of which has Kafka clients as members.
 
-    A generation may be skipped: one that members were told of, but that was never decided.
+    A generation may be skipped: one that was sent to members, but never decided.
     """
     if before.members and after.members and bool(before.kafka) != bool(after.kafka):
         return "the members of a group are either Kafka clients or members of docstore's protocol"

@@ -185,7 +185,7 @@ class Holder:
         return [LeaseLost(lease, why)]
 
     def _lapsed(self, now: float) -> Iterator[Happening]:
-        """Yield the leases that have lapsed since; the heap has one entry for each other lease."""
+        """Yield the leases that have lapsed by now; the others keep one entry each in the heap."""
         while self._lapses and self._lapses[0][0] < now:
             _, lease = heapq.heappop(self._lapses)
             held = self._held.get(lease)

@@ -23,7 +23,7 @@ class JoinsAndLeaves:
     """Admits and removes members at the coordinator."""
 
     def __init__(self, confirm: Callable[[Served, Then], None], reconcile: Then) -> None:
-        """confirm: calls its function once we are coordinator. reconcile: writes changes."""
+        """confirm: calls a function once we are known to coordinate. reconcile: writes changes."""
         self._confirm = confirm
         self._reconcile = reconcile
 

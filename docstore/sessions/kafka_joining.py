@@ -344,7 +344,7 @@ class Joins:
                 self._time(group, group.rebalance_s)  # The update is not decided yet.
 
     def left(self, link: str) -> None:
-        """Drop a group of which this node is the coordinator no more."""
+        """Drop a group of which this node is no longer the coordinator."""
         self.forget(link)
         self._weight -= self._weights.pop(link, 0)
 

@@ -92,7 +92,7 @@ class Sessions(ClientMachine[SessionEvent, SessionEffect, Calling, Core]):
         """Say whether a decided row can change anything here, so that Noticed is worth a step."""
         return self.owned.has_use_for(row)
 
-    def _stood_still(self, passed_s: float) -> None:  # Tests replace this.
+    def _stalled(self, passed_s: float) -> None:  # Tests replace this.
         """Count a stall of this process, during which no deadline has come nearer."""
         self.core.counters["pauses"] += 1
 

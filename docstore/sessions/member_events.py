@@ -44,7 +44,7 @@ class SendRequest(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Report to the application that leads by this member; it answers Revoked with Finished."""
+    """Report an event of leadership to the application, which answers Revoked with Finished."""
 
     happening: Happening
 

@@ -42,14 +42,14 @@ class Appending:
         self._dirty: dict[str, Leading] = {}
 
     def take(self, leading: Leading, pending: PendingAppend) -> None:
-        """Judge a request, or defer it until this epoch is known to stand."""
+        """Judge a request, or defer it until this epoch is known to be the newest."""
         if leading.defers:
             leading.deferred.append(pending)
         else:
             self._judge(leading, pending)
 
     def release(self, leading: Leading) -> None:
-        """Judge the deferred requests, as this epoch is known to stand."""
+        """Judge the deferred requests, as this epoch is known to be the newest."""
         while leading.deferred and not leading.defers:
             pending = leading.deferred.popleft()
             if not pending.is_answered:

@@ -83,7 +83,7 @@ class FollowerCatchUp:
     def _adopt(
         self, leading: Leading, follower: FollowerState, common: int, *, is_first: bool
     ) -> None:
-        """Tell a follower where to go on; is_first: with the first batch of this log."""
+        """Send a follower the offset to go on at. is_first: that of this log's first batch."""
         core, log = self._core, leading.log
         follower.in_flight.clear()
         follower.in_flight_bytes = 0
@@ -94,7 +94,7 @@ class FollowerCatchUp:
             log.producers.pack(common) if is_first else b"", (),
         )  # fmt: skip
         core.send(follower.node, adopt)
-        # The first Append tells a start other than 0 again: its acknowledgement proves it durable.
+        # The first Append repeats a start other than 0: the answer proves that it is durable.
         follower.sent, follower.told = common, (log.high, -1 if log.start else 0)
         follower.news = 0
         follower.is_copied = is_first or (follower.is_copied and follower.has_joined)

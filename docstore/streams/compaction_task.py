@@ -261,7 +261,7 @@ class CompactionTask:
             self._turned(each, each.offset)
 
     def _write(self, each: CompactionPass) -> None:
-        """Write the last batch if it is another one than on the disk."""
+        """Write the last batch if it differs from that on the disk."""
         last, log = each.last, each.log
         if last is None or not last.is_changed:
             return

@@ -46,7 +46,7 @@ class ControlledPartition:
 
     @property
     def is_fresh(self) -> bool:
-        """Say whether it never had a leader, so that no record can be lost."""
+        """Say whether the partition never had a leader, so that no record can be lost."""
         return not self.found.lrs and not self.found.elr
 
     @property

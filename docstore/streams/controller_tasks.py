@@ -29,7 +29,7 @@ class Duties:
         self.topic_audit.entered(known)
 
     def forgotten(self, known: ControlledPartition) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._fail_back.forgotten(known)
         self.reassignment.forgotten(known)
         self._deletion.forgotten(known)

@@ -64,7 +64,7 @@ class Elections:
             self._open.pop(known.link)
 
     def forget(self, link: str) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._open.pop(link, None)
 
     def tick(self) -> None:

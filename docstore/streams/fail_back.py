@@ -40,7 +40,7 @@ class FailBack:
             self._misplaced.pop(known.link, None)
 
     def forgotten(self, known: ControlledPartition) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._misplaced.pop(known.link, None)
 
     def tick(self) -> None:

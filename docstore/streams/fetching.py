@@ -226,7 +226,7 @@ class Fetching:
         self._give(log, reader, [], reader.offset)
 
     def raised(self, leading: Leading) -> None:
-        """Serve waiting readers again: there is more to read, or this node leads no more."""
+        """Serve waiting readers again: there is more to read, or this node no longer leads."""
         log = leading.log
         self.news.raised(leading)
         readers = self._waiting.pop(log.name, ())

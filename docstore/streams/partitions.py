@@ -176,8 +176,8 @@ class Partitions(ClientMachine[StreamEvent, StreamEffect, messages.Streaming, Co
             self.fetching,
         )
 
-    def _stood_still(self, passed_s: float) -> None:
-        """Have the followers asked whether the epochs still stand, as this process stalled."""
+    def _stalled(self, passed_s: float) -> None:
+        """Ask the followers whether our epochs are the newest, as this process was stalled."""
         self.deferring.ask_all()
 
     @property

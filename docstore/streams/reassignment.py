@@ -76,7 +76,7 @@ class Reassignment:
             self._open.pop(known.link, None)
 
     def forgotten(self, known: ControlledPartition) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._open.pop(known.link, None)
         self._wanted.pop(known.link, None)
         self._by_slot.get(self._core.view.slot_of(known.link), {}).pop(known.link, None)
@@ -145,9 +145,9 @@ class Reassignment:
         return None
 
     def _replaced(self, known: ControlledPartition) -> ReplicaSet:
-        """Return the document with a replica in the place of one that left too few behind.
+        """Return the document with a substitute for a replica that leaves too few behind.
 
-        That is the leaving one itself, if its node is in the group again.
+        If its node is in the group again, it stays, and no substitute is needed.
         """
         found = known.found
         if not any(map(self._leaves, found.leaving)):

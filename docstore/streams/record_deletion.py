@@ -82,9 +82,8 @@ class RecordDeletion:
             problem = Problem(503, NOT_LEADER.code, detail, unknown=True)
             self._core.give(event.request, problem)
         elif pending.is_stored and _is_known(leading):
-            self._core.give(
-                event.request, Deleted(pending.start)
-            )  # A later one may not be durable.
+            # A later log start may not be durable.
+            self._core.give(event.request, Deleted(pending.start))
         elif event.deadline <= self._core.now:
             detail = "the log start is not on enough replicas by the deadline"
             self._core.give(event.request, Problem(504, "undecided", detail, unknown=True))

@@ -44,7 +44,7 @@ class TopicAudit:
         self._links[topic].add(known.link)
 
     def forgotten(self, known: ControlledPartition) -> None:
-        """Drop a partition that this node governs no more."""
+        """Drop a partition that this node no longer governs."""
         self._links.get(topic_link_of(known.link), set()).discard(known.link)
 
     def tick(self) -> None:

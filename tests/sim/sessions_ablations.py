@@ -222,7 +222,7 @@ RULES: dict[str, Ablation] = {
         replace(UNKNOWN, groups=("/core/roles/r",), turns=(), lessees=0, members=4),
     ),
     "deadlines-not-moved-after-a-pause": Ablation(
-        "S4", ((Sessions, "_stood_still", _time_goes_on),), ACTORS
+        "S4", ((Sessions, "_stalled", _time_goes_on),), ACTORS
     ),
     "created-by-a-retry": Ablation("H1", ((Tenant, "_post", _proven_by_a_retry),), UNKNOWN),
     "fences-not-carried": Ablation("F2", ((handle, "passed", _fences_only_with_a_fence),), MEDDLED),

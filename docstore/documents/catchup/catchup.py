@@ -128,7 +128,7 @@ class CatchUp:
         follower = term.followers.get(sender)
         if follower is None or term.phase is Phase.PREPARING or follower.reading:
             return None
-        if self._stands_behind_base(log, term):
+        if self._lacks_base_rows(log, term):
             return None  # This node is still fetching the base.
         return log, term
 
@@ -155,7 +155,7 @@ class CatchUp:
                 self.push(log, log.term, peer)
 
     def resend(self, log: SlotLog, term: Term) -> bool:
-        lagging = [] if self._stands_behind_base(log, term) else self._lagging(log, term)
+        lagging = [] if self._lacks_base_rows(log, term) else self._lagging(log, term)
         for peer, follower in lagging:
             follower.reading = False
             self.core.counters["resent"] += 1
@@ -169,7 +169,7 @@ class CatchUp:
                 self.probe(log, term, peer)
         return bool(lagging)
 
-    def _stands_behind_base(self, log: SlotLog, term: Term) -> bool:
+    def _lacks_base_rows(self, log: SlotLog, term: Term) -> bool:
         """Say whether this node has yet to fetch rows of its own base."""
         return log.adopted != term.ballot
 

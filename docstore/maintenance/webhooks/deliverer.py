@@ -199,7 +199,7 @@ class Deliverer(Stepping[DeliveryEvent | Tick | TurnEnded, DeliveryEffect]):
         run.task.add_done_callback(partial(self._done, run))
 
     def _done(self, run: "_Run", task: "asyncio.Task[None]") -> None:
-        """End a subscription after an unexpected error; the next search restarts it."""
+        """End a delivery after an unexpected error; the next search restarts it."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         log.error("delivering failed", subscription=run.link, exc_info=error)

@@ -45,7 +45,7 @@ class Barrier:
         self._view = driver.view
         self._owners = driver.view.owners
         self._confirmed = confirmed
-        rpc.serve(QuiesceSlots, self._stand_still)
+        rpc.serve(QuiesceSlots, self._pause_writes)
         rpc.serve(ConfirmTerms, self._confirm)
 
     async def cut(self, slots: int, timeout_s: float) -> dict[int, SlotEnd]:
@@ -83,7 +83,7 @@ class Barrier:
         answers = await asyncio.gather(*(ask(owner, its) for owner, its in asked))
         return [said for answer in answers for said in answer]
 
-    async def _stand_still(self, asked: QuiesceSlots) -> list[SlotEnd]:
+    async def _pause_writes(self, asked: QuiesceSlots) -> list[SlotEnd]:
         """Pause proposals; return the ends of the slots that have no proposal in flight."""
         loop = asyncio.get_running_loop()
         self._driver.feed(BarrierAsked(asked.seconds))

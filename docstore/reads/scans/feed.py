@@ -43,8 +43,8 @@ Span = tuple[int, int, int]
 class ChangeFilter(NamedTuple):
     """Changes below some paths, of documents that fulfil a condition after or before the change.
 
-    before: each change with the body of the version before. events: False for changes after which
-    the condition holds alone, as earlier versions of docstore ask for.
+    before: each change with the body of the version before. events: False for only those changes
+    after which the condition holds, as earlier versions of docstore ask for.
     """
 
     prefixes: Sequence[str]

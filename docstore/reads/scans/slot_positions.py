@@ -103,10 +103,10 @@ class SlotPositions:
         return found | await self._kept_by([slot for slot, n in found.items() if not n], at_us)
 
     async def _kept_by(self, slots: Sequence[int], at_us: int) -> dict[int, int]:
-        """Return the bound of compaction of slots whose later rows are not that old.
+        """Return the positions of slots that have no row above `kept` at or before a time.
 
-        It is one less if its row is not that old either, or is gone. In a slot that was compacted
-        up to its newest row that row is left, and no later one.
+        The position is `kept`, or one less if row `kept` is later than the time, or is gone. A slot
+        that was compacted up to its newest row still has that row, and none above it.
         """
         bounds = {
             slot: log.kept
