@@ -37,7 +37,7 @@ class Backups(alone.Rows):
         self.links: list[str] = []
 
     async def load(self, count: int, prefix: str) -> None:
-        """Store so many documents, or replace them."""
+        """Store `count` documents, or replace them."""
         bulk = await bulk_load(self.cluster, self.cluster.batches(count, prefix))
         if bulk.errors:
             raise Failed(f"{bulk.errors} documents of a load were not stored")

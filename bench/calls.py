@@ -154,9 +154,9 @@ async def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.calls", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each kind of work")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of each kind of work")
     parser.add_argument("--top", type=int, default=12, help="functions that are shown")
-    parser.add_argument("--name", help="of the file under bench/results/; default: none is kept")
+    parser.add_argument("--name", help="a file name in bench/results/; default: none is kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["COUNTS_KEPT_IN"] = scratch

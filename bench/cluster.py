@@ -80,7 +80,7 @@ class Member:
 
 @dataclass
 class Target:
-    """What one wrk process sends: to whom, and the requests to choose from.
+    """The address to which one wrk process sends, and the requests to choose from.
 
     A request is a head, and for writes the running number (12 digits, so that no two values
     are equal) and a tail.
@@ -175,11 +175,11 @@ class Processes(abc.ABC):
 
 
 class Failing(Processes):
-    """What a cluster must offer whose members are killed."""
+    """A cluster whose members a benchmark kills."""
 
     @abc.abstractmethod
     async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """Return whom to kill in this turn, and some of the paths that wait for it then."""
+        """Return the member to kill in this turn, and some of the paths that wait for it then."""
 
     @abc.abstractmethod
     async def write(self, link: str, survivor: Member, number: int) -> bool:
@@ -191,13 +191,13 @@ class Failing(Processes):
 
 
 class Cluster(Failing):
-    """What a cluster must offer whose documents are measured."""
+    """A cluster whose documents are measured."""
 
     @abc.abstractmethod
     def ways(self) -> list[tuple[str, list[Target], list[Target]]]:
         """Return (suffix of the row, three targets that replace, three that read), best way first.
 
-        The way with the suffix "" is the one that a client takes who knows where to go.
+        The way with the suffix "" is that of a client that knows the owners.
         """
 
     @abc.abstractmethod

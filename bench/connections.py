@@ -4,8 +4,8 @@
   beside as many as there may be, 10,000 less those of the measurement itself;
 - what such a connection costs in memory;
 - how those are refused that are too many;
-- 2,000 connections that all ask as fast as they are answered, and what they are told;
-- how soon a node ends that is told to (SIGTERM) while 2,000 are open.
+- 2,000 connections that all ask as fast as they are answered, and their answers;
+- how soon a node ends after SIGTERM while 2,000 are open.
 
 Exit codes as of `python -m bench`.
 """
@@ -30,7 +30,7 @@ DOCUMENTS, CLIENTS = 3_000, 64
 FEW, MANY = 2_000, 9_800
 TOO_MANY = 400
 PER_ADDRESS = 900
-"""Of the 1,000 that one address may have."""
+"""Connections of one source address, which may have 1,000."""
 AT_ONCE = 100
 PING = documents.request("GET", "/health/live").encode()
 
@@ -44,7 +44,7 @@ class Connections:
         self.callers: list[HttpCaller] = []
 
     async def grow(self, more: int) -> dict[str, float]:
-        """Make so many more, and ask each once; return how fast, and what they were told."""
+        """Make `more` connections, and ask each once; return how fast, and their answers."""
         began, told = time.perf_counter(), Counter[str]()
         until = len(self.callers) + more
         while len(self.callers) < until:
@@ -58,7 +58,7 @@ class Connections:
         here = (f"127.0.0.{2 + number // PER_ADDRESS}", 0)
         loop = asyncio.get_running_loop()
         _, caller = await loop.create_connection(HttpCaller, *self._address, local_addr=here)
-        with contextlib.suppress(Failed):  # Told before it asked, as one too many is, and closed.
+        with contextlib.suppress(Failed):  # Above the limit: refused before it asks, and closed.
             await caller.call(PING)
         return caller
 

@@ -1,4 +1,4 @@
-"""Three nodes of docstore, asked by clients who know the owners, and by clients who do not."""
+"""Three nodes of docstore, asked by clients that know the owners, and by clients that do not."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ class Docstores(Cluster):
         return await self.succeeds("GET", f"http://{member.address}/health/ready")
 
     async def prepare(self) -> None:
-        """Declare the factory, put every document once, and learn who owns what."""
+        """Declare the factory, put every document once, and learn the owners."""
         first = f"http://{self.members[0].address}"
         await self.ask("POST", f"{first}/core/factories", json=FACTORY)
         tails = documents.tails(1)
@@ -67,7 +67,7 @@ class Docstores(Cluster):
         return [entry["owner"] for entry in selector["table"]]
 
     async def settled(self) -> None:
-        """All nodes are ready and agree on who owns what; one that came back may own nothing."""
+        """Wait until all nodes are ready and agree on the owners; one may own nothing."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
         names = {member.name for member in self.members}
         while time.monotonic() < deadline:
@@ -97,7 +97,7 @@ class Docstores(Cluster):
     def targets(
         self, links: list[str], members: Sequence[Member] = ()
     ) -> tuple[list[Target], list[Target]]:
-        """Return who replaces documents, and who reads them, each straight at its owner."""
+        """Return targets that replace documents, and that read them, each at its owner."""
         owned = [(each, self._owned_by(each, links)) for each in members or self.members]
         return _puts(owned), _gets(owned)
 
@@ -133,7 +133,7 @@ class Docstores(Cluster):
         return member, random.Random(turn).sample(owned, min(16, len(owned)))
 
     async def write(self, link: str, survivor: Member, number: int) -> bool:
-        """Put one document at a node that may or may not know already who owns it now."""
+        """Put one document at a node that may not know its new owner yet."""
         body = documents.value(number, documents.tails(4)[0])
         url = f"http://{survivor.address}{link}"
         return await self.succeeds("PUT", url, data=body, headers=JSON, timeout=ATTEMPT_LIMIT)

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench import documents
 from bench.cluster import ATTEMPT_LIMIT, Batch, Cluster, Failed, Member, Target
 
-# etcd refuses more than 128 operations in one transaction unless told otherwise.
+# etcd refuses more than 128 operations in one transaction by default.
 TXN_OPERATIONS = 100
 STREAMS = 6
 

@@ -38,7 +38,7 @@ async def failovers(
     strike: Callable[[Member], Awaitable[None]] = kill,
     recover: Callable[[Member], Awaitable[None]] = Member.start,
 ) -> AsyncIterator[list[float]]:
-    """Strike, wait, bring back, so many times; give the seconds that each document waited."""
+    """Strike, wait and recover in each turn; yield the seconds that each document waited."""
     for turn in range(turns):
         victim, links = await cluster.victim(turn)
         killed_at = time.perf_counter()

@@ -19,7 +19,7 @@ TAIL_EVERY_S = 0.01
 
 
 class Caller(asyncio.Protocol):
-    """One connection: a request leaves, and so many answers are waited for."""
+    """One connection that sends a request and waits for its answers."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -32,7 +32,7 @@ class Caller(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits waits in vain."""
+        """Fail the waiting call."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(Failed(f"a connection broke: {exc}"))
 
@@ -42,7 +42,7 @@ class Caller(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def write(self, request: bytes) -> None:
-        """Send something that nobody answers."""
+        """Send a request without an answer."""
         assert self._transport is not None
         self._transport.write(request)
 
@@ -69,7 +69,7 @@ class Caller(asyncio.Protocol):
 
 @dataclass
 class Writer:
-    """A connection, and the requests that it sends: each has so many answers and things in it."""
+    """A connection, and the requests that it sends, each with `answers` and `things`."""
 
     caller: Caller
     requests: Iterator[bytes]
@@ -93,7 +93,7 @@ class Reader(abc.ABC):
 
 @dataclass(frozen=True)
 class Flow:
-    """What one row of one round gave: things a second, latencies of requests in ms."""
+    """The figures of one row of one round: things a second, latencies of requests in ms."""
 
     rate: float
     p50_ms: float
@@ -122,7 +122,7 @@ async def keep_busy(writers: Sequence[Writer], seconds: float) -> Flow:
 
 
 async def paced(writers: Sequence[Writer], per_s: float, seconds: float) -> Flow:
-    """Let writers send in turn, so many requests a second in all, whether or not answers are slow.
+    """Let writers send in turn, `per_s` requests a second in all, even if answers are slow.
 
     A latency counts from when the request should have left.
     """
@@ -173,7 +173,7 @@ async def tail(writer: Writer, reader: Reader, seconds: float) -> Flow:
 
 
 async def fetch(readers: Sequence[Reader], each: int) -> Flow:
-    """Let every reader read so many records as fast as they come."""
+    """Let every reader read `each` records as fast as they come."""
     took_us: Counter[int] = Counter()
     began = time.perf_counter()
 

@@ -128,7 +128,7 @@ def summed(times: list[float]) -> dict[str, float]:
 
 
 async def timed(ask: Asked, count: int) -> dict[str, float]:
-    """Return figures of so many pages, one after the other."""
+    """Return figures of `count` pages, one after the other."""
     times = []
     for _ in range(count):
         began = time.perf_counter()
@@ -234,7 +234,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=200, help="per row")
     parser.add_argument("--seconds", type=int, default=10, help="per round of writes")
-    parser.add_argument("--rounds", type=int, default=6, help="of writes")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of writes")
     parser.add_argument("--short", action="store_true", help="20,000 documents, short rounds")
     options = parser.parse_args()
     if options.short:

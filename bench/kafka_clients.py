@@ -50,7 +50,7 @@ def produce(servers: str, topic: str, value: bytes, seconds: float) -> tuple[Giv
 
 
 def consume(servers: str, topic: str, partitions: int, records: int) -> tuple[int, float]:
-    """Read so many records from the beginning; return how many there were, and how long it took."""
+    """Read `records` records from the beginning; return how many came, and the seconds."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False}
     )

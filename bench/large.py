@@ -2,7 +2,7 @@
 
 - PUT with 64 connections, of 3,000 documents and then of all;
 - the load itself, in bulk, as long as it takes;
-- GETs of documents that their owner has let go of from memory (most of a million are), alone,
+- GETs of documents that their owner has evicted from memory (most of a million are), alone,
   beside 2,000 PUT/s, and beside a bulk load.
 
 The same script measures an older version: PYTHONPATH names the tree whose nodes are started.
@@ -38,7 +38,7 @@ class Large(alone.Rows):
         self.links: list[str] = []
 
     async def load(self, count: int, name: str) -> None:
-        """Store so many new documents in bulk."""
+        """Store `count` new documents in bulk."""
         prefix = name.replace("_", "")
         batches = self.cluster.batches(count, prefix)
         bulk = await bulk_load(self.cluster, batches)

@@ -18,7 +18,7 @@ from bench.etcd import Etcd
 
 COUNT, AT_ONCE = 10_000, 64
 TTL_S, EVERY_S = 60, 2.0
-"""So often as for a TTL of ten seconds; the longer one outlives that all are granted first."""
+"""The interval is that of a TTL of ten seconds; the longer TTL lasts until all are granted."""
 
 
 class Leases(Protocol):
@@ -93,7 +93,7 @@ async def measure(leases: Leases, members: Processes, seconds: float) -> Mapping
 
     await asyncio.gather(*map(grant, range(COUNT)))
     found["granted"] = COUNT / (time.perf_counter() - began)
-    await _keep(leases, 0.0)  # What they all do for the first time is not measured.
+    await _keep(leases, 0.0)  # The first time of each is not measured.
     found["at_rest"] = await _share(members.cpu_s, asyncio.sleep(seconds))
     after = [member.rss_mib() for member in members.members]
     found["mib"] = max(now - was for was, now in zip(before, after, strict=True))
@@ -109,7 +109,7 @@ async def _share(cpu_s: Callable[[], float], work: Awaitable[None]) -> float:
 
 
 async def _keep(leases: Leases, seconds: float) -> None:
-    """Keep all alive, time after time, for so long; once at least."""
+    """Keep all leases alive for `seconds`, and once at least."""
     end = time.perf_counter() + seconds
     while True:
         next_at = time.perf_counter() + EVERY_S

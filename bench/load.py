@@ -19,7 +19,7 @@ LUA = Path(__file__).with_name("load.lua")
 
 @dataclass(frozen=True)
 class Load:
-    """What one row of one round gave. Times in ms, errors counted, processor time in s."""
+    """The figures of one row of one round. Times in ms, errors counted, processor time in s."""
 
     rate: float
     p50_ms: float
@@ -30,7 +30,7 @@ class Load:
 
 
 class Busy(Protocol):
-    """Whoever is measured."""
+    """A cluster that is measured."""
 
     def cpu_s(self) -> float:
         """Return the processor time that all members have used."""
@@ -62,7 +62,7 @@ class Wrk:
         seconds: float,
         per_s: float = 0.0,
     ) -> Load:
-        """Keep `connections` busy for so long, shared among the targets as evenly as they go.
+        """Keep `connections` busy for `seconds`, shared among the targets evenly.
 
         per_s: requests of all together, at most; 0: as many as they can.
         """

@@ -73,7 +73,7 @@ def install(*packages: str) -> None:
 
 
 def free_ports(members: int) -> list[int]:
-    """Return one port per member; it and the two after it are nobody's, for TCP and UDP.
+    """Return one port per member; it and the two after it are free, for TCP and UDP.
 
     They stay ours to the end of this process, even while a member that was killed is down.
     """

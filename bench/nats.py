@@ -75,14 +75,14 @@ class NatsCaller(Caller):
 
 
 class MessageReader(Reader):
-    """Reads the stream by asking for so many messages at a time."""
+    """Reads the stream by asking for batches of messages."""
 
     def __init__(self, caller: NatsCaller, consumer: str) -> None:
         self.caller: NatsCaller = caller
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
 
     async def read(self, most: int) -> int:
-        """Ask for so many, and wait until all of them are there."""
+        """Ask for messages, and wait until all of them are there."""
         wanted = min(most, FETCH)
         asked = json.dumps({"batch": wanted, "expires": FETCH_S * 1_000_000_000})
         request = publication(self._subject, self.caller.inbox, asked)
@@ -127,7 +127,7 @@ class JetStreams(Processes):
         return await self.succeeds("GET", f"http://{host}:{int(port) + 2}/healthz?js-enabled=true")
 
     async def prepare(self) -> None:
-        """Create the stream, and learn who leads it."""
+        """Create the stream, and learn its leader."""
         caller = await self.call(self.members[0].address)
         config = {
             "name": STREAM, "subjects": [SUBJECT], "retention": "limits", "storage": "file",
@@ -155,7 +155,7 @@ class JetStreams(Processes):
         return caller
 
     async def writer(self, number: int, records: int) -> Writer:
-        """Return one that publishes so many messages at once, each with an answer of its own."""
+        """Return a writer of `records` messages at once, each with an answer of its own."""
         caller = await self.call(self.leader)
         tails = documents.tails(number)
         pool = []

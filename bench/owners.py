@@ -38,7 +38,7 @@ ETCD = "etcd"
 
 
 class Locks(Protocol):
-    """What is measured of a system's locks."""
+    """The locks of a system that is measured."""
 
     async def place(self, number: int) -> str:
         """Return the address that a client asks about a lock."""
@@ -114,7 +114,7 @@ class EtcdLocks:
         return str(granted["ID"])
 
     async def pair(self, number: int) -> tuple[bytes, bytes]:
-        """Whose key has the id of its lease behind it."""
+        """Return the requests; the key ends with the id of its lease."""
         name, lease = f"l{number}", await self._lease(LONG_TTL_S)
         key = f"{name}/{int(lease):x}"
         return (

@@ -148,7 +148,7 @@ async def come_back(cluster: LocalCluster, documents: int) -> dict[str, float]:
     cluster.start(lost)
     await asyncio.to_thread(cluster.wait_ready, 60.0)
     ready_s = time.perf_counter() - begun
-    # What is written now would never let the digests be equal: it pauses while they are looked at.
+    # The digests are never equal while writes go on: these pause while the digests are compared.
     await asyncio.sleep(3.0)
     during_ms = foreground.p99_ms()
     foreground.stop = True

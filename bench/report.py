@@ -1,4 +1,4 @@
-"""What was promised, what was measured: the table, and the file that keeps it."""
+"""The table of goals and measurements, and the file that keeps it."""
 
 import json
 import statistics
@@ -93,7 +93,7 @@ class Report:
         return int(sum(each.get("errors", 0) for found in rounds for each in found))
 
     def verdict(self, row: Row) -> bool | None:
-        """Say whether the goal of a row is met; None if it has none or cannot be told."""
+        """Say whether the goal of a row is met; None if it has none or nothing was measured."""
         theirs, ours = (self.figure(side, row) for side in (self.rival, DOCSTORE))
         if ours is None:
             return None

@@ -2,9 +2,9 @@
 
     python -m bench.sessions [--leases 10000] [--seconds 20] [--nodes 3]
 
-One process holds them all and keeps them alive in batches of 1,000, as `docstore.client` does. What
-is measured is the processor time of the nodes (the figure of one node is that of the busiest), so
-that the load's own does not count.
+One process holds them all and keeps them alive in batches of 1,000, as `docstore.client` does. The
+figure is the processor time of the nodes (for one node, that of the busiest), so that the
+load's own does not count.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def resident_mb(group: LocalCluster) -> dict[str, float]:
 
 
 async def cores(group: LocalCluster, seconds: float, work: Any = None) -> Mapping[str, float]:
-    """Return node -> share of a core over so many seconds, while `work` goes on."""
+    """Return node -> share of a core over `seconds`, while `work` goes on."""
     task = asyncio.ensure_future(work) if work is not None else None
     before, began = processor_s(group), time.monotonic()
     await asyncio.sleep(seconds)
@@ -73,7 +73,7 @@ async def grant(client: Client, names: list[str], ttl_ms: int) -> float:
 
 
 async def keep_alive(client: Client, names: list[str], every_s: float, late: list[float]) -> None:
-    """Keep leases alive, all of them every so often; note how long each batch took."""
+    """Keep all leases alive every `every_s`; note how long each batch took."""
 
     async def batch(first: int) -> None:
         began = time.monotonic()

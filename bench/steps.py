@@ -1,7 +1,7 @@
 """`python -m bench.steps`: what a PUT costs the protocol and its frames, without sockets and disks.
 
 Three replicas in one process say to each other what they would say between nodes, packed into
-frames and unpacked. A turn brings so many PUTs to one owner, spread over its slots: 1 as with one
+frames and unpacked. A turn brings PUTs to one owner, spread over its slots: 1 as with one
 client, 6 as with 64, 256 as in a bulk load. Processor time of all three together, the least of
 several repetitions, so that what else the machine does is left out.
 """
@@ -33,7 +33,7 @@ TURNS = (1, 2, 6, 20, 256)
 
 
 class Group:
-    """Three replicas that know no time but what they are told, and whose disks are done at once."""
+    """Three replicas with a clock that the benchmark sets, and disks that are done at once."""
 
     def __init__(self) -> None:
         self.now = 1.0
@@ -99,7 +99,7 @@ class Group:
         self.spent_s[name] += time.process_time() - begun
 
     def settle(self) -> None:
-        """End turns and carry frames until nobody has anything to say."""
+        """End turns and carry frames until no replica sends any more."""
         while True:
             for name, replica in self.replicas.items():
                 if replica.wants_turn:
@@ -123,7 +123,7 @@ class Group:
 
 
 def measure(group: Group, links: Sequence[str], turn: int, puts: int) -> tuple[float, float]:
-    """Return microseconds a PUT, at the owner and at both replicas, in turns of so many PUTs."""
+    """Return microseconds a PUT, at the owner and at both replicas, in turns of `turn` PUTs."""
     order = Random(turn)
     answered = group.answered
     before = dict(group.spent_s)

@@ -69,7 +69,7 @@ ROWS = [
     Row("singles", CPU, "cpu_us", "us"),
     Row("one_client", "single records, 1 client", unit="records/s"),
     Row("one_client", "   p50", "p50_ms", "ms"),
-    Row("tail", "sent to read by who waits, p50", "p50_ms", "ms", most=10),
+    Row("tail", "sent to read by a waiting reader, p50", "p50_ms", "ms", most=10),
     Row("tail", "   p99", "p99_ms", "ms"),
     Row("fetch", "full fetch, as sealed batches", unit="records/s", least=200_000),
     Row("fetch", CPU, "cpu_us", "us"),
@@ -149,7 +149,7 @@ async def write(run: Run, side: str, cluster: Topics | JetStreams) -> int:
 
 
 async def follow(run: Run, side: str, cluster: Processes, writer: Writer, reader: Reader) -> None:
-    """Measure how long a record takes to a reader who waits for it."""
+    """Measure how long a record takes to a reader that waits for it."""
     async with run.flow(side, "tail", cluster) as found:
         found.append(await tail(writer, reader, run.plan.seconds))
 

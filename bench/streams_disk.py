@@ -1,12 +1,12 @@
-"""`python -m bench.streams_disk`: what storing streams costs on a disk, and beside documents.
+"""`python -m bench.streams_disk`: the cost of storing streams on a disk, and beside documents.
 
 large: commits of one batch of 500 records of 200 bytes, one after the other. small: commits of
 six batches of ten records, one for each of six partitions. Each by one process, and by three at
 once on the same disk, as three nodes on one machine are; `stall_ms` is the longest commit of any.
 
-document: one document after the other, in a commit each: alone; beside streams, that are written to
-a second file; and together with them in one file, for which a small batch among the large ones
-stands. The streams: a hundred large batches a second, or a replica that is filled, by commits of a
+document: one document after the other, in a commit each: alone; beside streams that are written to
+a second file; and together with them in one file, modelled by a small batch among the large ones.
+The streams: a hundred large batches a second, or a replica that is filled, by commits of a
 megabyte one after the other.
 """
 
@@ -48,7 +48,7 @@ PLACES = (
 
 @dataclass
 class Writer:
-    """One that appends batches of so many records of 200 bytes, and knows how long each took."""
+    """Appends batches of `records` records of 200 bytes, and notes how long each took."""
 
     store: SqliteStreamStore
     records: int
@@ -82,7 +82,7 @@ async def opened(path: Path) -> SqliteStreamStore:
 
 
 def figures(took_s: list[float], seconds: float) -> dict[str, float]:
-    """Return what a row of the table says of so many commits."""
+    """Return a row of the table: rates and latencies of commits."""
     ordered = sorted(took_s)
     return {
         "commits_per_s": round(len(ordered) / seconds, 1),
@@ -113,7 +113,7 @@ def _cpu_s() -> float:
 
 
 async def side_by_side(folder: Path, kind: str, seconds: float, number: int) -> dict[str, float]:
-    """Return the sum, or the worst, of what so many processes find at once."""
+    """Run `number` processes at once; return the sum, or the worst, of their figures."""
 
     async def one(turn: int) -> dict[str, float]:
         command = [sys.executable, "-m", "bench.streams_disk", "--worker", kind]

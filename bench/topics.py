@@ -1,4 +1,4 @@
-"""Three nodes of docstore with a topic, asked by clients who know the leaders of its partitions."""
+"""Three nodes of docstore with a topic, asked by clients that know the leaders of partitions."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ _FROM_TO = re.compile(rb"\r\nDocstore-From: (\d+)\r\nDocstore-Next: (\d+)")
 
 
 class HttpCaller(Caller):
-    """Speaks HTTP/1.1. Of an answer its head is kept, and its body only counted."""
+    """Speaks HTTP/1.1. Keeps the head of an answer, and only counts its body."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class HttpCaller(Caller):
         self.head = b""
         self._begun = b""
         self._body_bytes = 0
-        """Of the answer that is coming, not here yet."""
+        """Bytes that the current answer still lacks."""
 
     def data_received(self, data: bytes) -> None:
         """Note an answer once all of it is here."""
@@ -150,7 +150,7 @@ class Topics(Docstores, Failing):
         raise Failed(f"partitions had no leader within {SETTLE_LIMIT_S:.0f} s")
 
     async def _leaders(self, url: str) -> list[str]:
-        """Return who leads each partition, "" without all its followers; none if nobody knows."""
+        """Return each partition's leader, "" without all its followers; [] if the page fails."""
         try:
             page = await self.ask("GET", url)
         except Failed:
@@ -173,7 +173,7 @@ class Topics(Docstores, Failing):
         return caller
 
     async def writer(self, number: int, records: int) -> Writer:
-        """Return one that appends so many records a request to a partition, at its leader."""
+        """Return a writer of `records` records a request to a partition, at its leader."""
         partition = number % len(self.leaders)
         caller = await self.call(self.address_of(partition))
         tails = documents.tails(partition)
@@ -202,7 +202,7 @@ class Topics(Docstores, Failing):
         return [int(each["hw"]) for each in found]
 
     async def putters(self, number: int) -> list[Writer]:
-        """Return so many that put documents, each at their owner."""
+        """Return `number` writers that put documents, each at their owner."""
         [(_, puts, _), *_] = self.ways()
         writers = []
         for turn in range(number):
@@ -220,7 +220,7 @@ class Topics(Docstores, Failing):
         return member, led
 
     async def write(self, link: str, survivor: Member, number: int) -> bool:
-        """Append one record at a node that may or may not know already who leads now."""
+        """Append one record at a node that may not know the new leader yet."""
         body = msgpack.packb((None, str(number).encode(), None, None))
         url, headers = f"http://{survivor.address}{link}", {"Content-Type": MSGPACK}
         return await self.succeeds("POST", url, data=body, headers=headers, timeout=ATTEMPT)

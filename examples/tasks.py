@@ -15,7 +15,7 @@ SUBJECTS = [f"letter {number}" for number in range(20)]
 
 
 class Mailings(TaskService):
-    """A mailing makes its next step when the mailbox of the last one has told it."""
+    """A mailing makes its next step when the last mailbox has answered."""
 
     path = "/mailings"
     step_every_s = 0

@@ -13,7 +13,7 @@ from bench.gossip.figure import Figure, Plot, Series, within
 
 
 def first_detection(rng: Random, size: int) -> int:
-    """Return in which period somebody first picks the failed one, all picking uniformly."""
+    """Return in which period a member first picks the failed one, all picking uniformly."""
     others = size - 1
     period = 1
     while not any(int(rng.random() * others) == 0 for _ in range(others)):
@@ -22,7 +22,7 @@ def first_detection(rng: Random, size: int) -> int:
 
 
 def first_turn(rng: Random, size: int) -> int:
-    """The same when everybody goes through a private permutation, each at a random place."""
+    """Return the same when each member goes through a permutation from a random place."""
     others = size - 1
     best = 2 * size
     for _ in range(others):
@@ -36,7 +36,7 @@ def first_turn(rng: Random, size: int) -> int:
 def infected(rng: Random, size: int, periods: int, steps: int = 10) -> list[int]:
     """Return how many know after each part of a period, ping and ack both telling.
 
-    Members act one after the other at random moments, as they do when nobody keeps them in step.
+    Members act one after the other at random moments, since nothing synchronizes them.
     """
     knows = [False] * size
     knows[0] = True

@@ -1,6 +1,6 @@
 """Line B4: SWIM's Figure 4. Seventeen members, a tenth of all packets lost, three protocols.
 
-A failed probe is a verdict (basic, told by one multicast), a verdict told by infection, or a
+A failed probe is a verdict (basic, sent by one multicast), a verdict spread by infection, or a
 suspicion that can be refuted for 3 ln(n + 1) periods. A verdict is for ever, so groups shrink.
 
 Source: SWIM (2002), section 5.2. Periods of 2 s, k = 1, members join 4.6 s apart, 175 s.
@@ -21,7 +21,7 @@ VARIANTS = ("basic", "infection", "suspicion")
 
 @dataclass(slots=True)
 class _Member:
-    """What one member knows. rumours: name -> [verdict or accusation, sends left]."""
+    """The knowledge of one member. rumours: name -> [verdict or accusation, sends left]."""
 
     known: set[int]
     suspects: dict[int, float] = field(default_factory=dict)

@@ -108,7 +108,7 @@ CELLS: list[Cell] = [(4, 8.192, 0.256), (16, 8.192, 0.064), (32, 16.384, 0.064)]
 
 @dataclass(slots=True)
 class Toll:
-    """What one configuration costs over all cells."""
+    """The costs of one configuration over all cells."""
 
     false: int = 0
     at_healthy: int = 0
@@ -117,9 +117,9 @@ class Toll:
 
     def add(self, world: World, sick: set[str]) -> None:
         """Count one run."""
-        wrong = [who for _, who, about in world.told(State.DEAD) if about not in sick]
+        wrong = [member for _, member, about in world.told(State.DEAD) if about not in sick]
         self.false += len(wrong)
-        self.at_healthy += sum(who not in sick for who in wrong)
+        self.at_healthy += sum(member not in sick for member in wrong)
         self.datagrams += world.datagrams
         self.sent += bytes_of(world)
 
@@ -176,7 +176,7 @@ def crash_s(seed: int, count: int, config: Config, *, loss: float = 0.0) -> tupl
 
 
 def b7(seed: int, *, short: bool) -> list[Figure]:
-    """What a shorter suspicion buys."""
+    """Return how much latency a shorter suspicion saves."""
     runs = 8 if short else 40
     latency = {
         alpha: median(
@@ -200,7 +200,7 @@ def starved(
 ) -> tuple[int, list[float]]:
     """Return false deaths, and after how long each member learnt of the crash: kinship's cell.
 
-    A false death counts once for each member and incarnation, whoever believed it.
+    A false death counts once for each member and incarnation.
     """
     world = group(seed, count, config)
     world.network.loss = loss

@@ -11,7 +11,7 @@ REPEATS = 3
 
 @dataclass(slots=True)
 class Goals:
-    """What was measured, and what must be."""
+    """Measurements, and the goals that they must meet."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -43,7 +43,7 @@ class Goals:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: how long it took for so many documents."""
+    """One side of a comparison: its seconds for its documents."""
 
     name: str
     seconds: float

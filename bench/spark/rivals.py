@@ -25,7 +25,7 @@ TABLE = (
 
 
 def provide() -> None:
-    """See to it that there are a server and its driver. Raises Missing."""
+    """Install a server and its driver if they are missing. Raises Missing."""
     if not _has_postgres():
         machine.install(*PACKAGES)
     if not _has_postgres():

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark.sql.functions as F  # noqa: N812 - as everybody calls it
+import pyspark.sql.functions as F  # noqa: N812 - the usual name
 
 from bench import machine
 from bench.spark import rivals

@@ -1,6 +1,6 @@
 """A group with a million documents, made in half a minute: rows are put where a node keeps them.
 
-What is measured is reading and writing, not how the documents came; so they do not come over HTTP.
+Reading and writing are measured, not the load; so the documents do not come over HTTP.
 """
 
 import json
