@@ -1,4 +1,4 @@
-"""The machine of agendas: what it asks for, and when."""
+"""The machine of agendas: its effects, and when it requests them."""
 
 from random import Random
 from typing import Any, cast
@@ -45,7 +45,7 @@ class Driven:
         return self.machine.step(event, self.now)
 
     def pass_s(self, seconds: float) -> list[Any]:
-        """Let time pass; return what is asked for, without searches."""
+        """Let time pass; return the effects without searches."""
         self.now += seconds
         self.view.now_us += round(seconds * 1e6)
         return [each for each in self.step(Tick()) if not isinstance(each, Survey)]

@@ -25,7 +25,7 @@ class Clocks(Service):
 
 
 class Orders(Service):
-    """An order has its number told to a ledger, to a topic and to a receiver."""
+    """An order sends its number to a ledger, to a topic and to a receiver."""
 
     path = "/orders"
     kind = "test:Order"

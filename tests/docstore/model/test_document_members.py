@@ -42,7 +42,7 @@ print(json.dumps({
 
 
 def seen_by(tree: Path) -> dict[str, list[str]]:
-    """Return what each part of the product in some directory knows of the store's members."""
+    """Return the store's members as each part of the product lists them."""
     ended = subprocess.run(
         [sys.executable, "-c", SEEN], cwd=tree, capture_output=True, text=True, check=True,
     )  # fmt: skip

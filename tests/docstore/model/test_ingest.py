@@ -1,4 +1,4 @@
-"""Files as rows: whatever is in them comes out as it was, or is named with its line."""
+"""Files as rows: each row comes out unchanged, or is named with its line."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Strict JSON: what is refused, and that the fast path never accepts what the slow one refuses."""
+"""Strict JSON: refusals, which the fast path shares with the slow one."""
 
 import json as standard
 import math

@@ -1,4 +1,4 @@
-"""An operation as plain values: what one node packs another one reads, as it always was."""
+"""An operation as plain values: a node reads what others, also earlier ones, pack."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ WRITES: list[dict[str, Any]] = [
 
 
 def there_and_back(operation: Operation) -> Operation:
-    """Return what a peer makes of an operation."""
+    """Return an operation as a peer unpacks it."""
     return operation_from_wire(msgpack.unpackb(msgpack.packb(operation.packed()), use_list=False))
 
 

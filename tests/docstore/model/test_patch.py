@@ -1,4 +1,4 @@
-"""Merge patch and JSON patch, by the examples of their RFCs and by what an attacker would try."""
+"""Merge patch and JSON patch, by the examples of their RFCs and by attacks."""
 
 import copy
 from typing import Any

@@ -99,7 +99,7 @@ def test_paths_that_resemble_reserved_ones_are_free() -> None:
 
 
 TEXTS = st.lists(st.none() | st.text(max_size=8), min_size=1, max_size=3)
-"""Short, so that two of them are often nearly the same."""
+"""Short texts, so that two of them are often nearly the same."""
 
 
 @given(TEXTS | st.lists(st.text(min_size=150, max_size=400), min_size=1, max_size=3))
@@ -154,7 +154,7 @@ LOOSE = [
     "/core/streams/a:/0~1", "/mgmt/a:/0", "/core/factories/orders:", "/orders:/42/versions",
     "/core/leases", "/core/locks/a/b~1", "/core/roles/a~1",
 ]  # fmt: skip
-"""Links whose slots are their own: all that there were before there were keys are among them."""
+"""Links whose slots are their own, as all links before there were keys."""
 
 
 def test_a_document_lies_by_its_key_where_its_factory_has_keys() -> None:

@@ -1,4 +1,4 @@
-"""A version says who made it, whatever else its row remembers of the operation."""
+"""A version names the principal that made it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is measured, as entries, and the entries of several nodes as one set."""
+"""Measurements as entries, and the entries of several nodes as one set."""
 
 from docstore.model.stats import (
     BINS,
@@ -17,7 +17,7 @@ TOOK = "GEToperationDurationMicros"
 
 
 def measure(*took_us: int, begins_us: int = 0, **members: object) -> Measure:
-    """Return what was measured of requests, one a second."""
+    """Return the measurement of requests, one a second."""
     found = Measure(**members)  # type: ignore[arg-type]
     for number, each in enumerate(took_us):
         found.note(each, begins_us + number * 1_000_000, has_failed=each == 13)
@@ -73,7 +73,7 @@ def test_stats_of_several_nodes_are_added_up() -> None:
         "0": {"count": 3, "avg": 2030 / 3, "min": 10, "max": 2000},
         str(MINUTE_US): {"count": 2, "avg": 21.5, "min": 13, "max": 30},
     }
-    # In whichever order, and of each alone what it said.
+    # The order makes no difference, and entries of one node stay unchanged.
     assert merged([entries_of({"GET": other}), entries_of({"GET": one})]) == both
     assert merged([entries_of({"GET": one})]) == entries_of({"GET": one})
 

@@ -1,4 +1,4 @@
-"""Real nodes that ask who everybody is: clients, feeds, streams, leases, each other."""
+"""Real nodes that require tokens: of clients, feeds, streams, leases, each other."""
 
 import asyncio
 import contextlib
@@ -102,9 +102,9 @@ async def test_a_client_shows_its_token_to_every_node(cluster: LocalCluster, not
                 with pytest.raises(RequestFailed) as refused:
                     await ann.once(url, "GET", link, timeout_s=5)
                 assert refused.value.status == status
-    async with Client(cluster.urls) as nobody:
+    async with Client(cluster.urls) as anonymous:
         with pytest.raises(RequestFailed, match="401"):
-            await nobody.get(f"{notes}/b")
+            await anonymous.get(f"{notes}/b")
 
 
 async def test_each_version_names_its_principal_through_any_node(
@@ -143,7 +143,7 @@ async def test_each_version_names_its_principal_through_any_node(
 def _command(
     cluster: LocalCluster, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as somebody in a terminal does."""
+    """Run a command as in a terminal."""
     kept = {name: value for name, value in os.environ.items() if "DOCSTORE" not in name}
     return SERVER.run(*arguments, "--url", cluster.urls[0], environment=kept | environment)
 
@@ -331,9 +331,9 @@ def test_commands_show_the_token_of_the_environment(
     gone = command("--token-file", str(token) + "x", "get", f"{notes}/a")
     assert gone.returncode == 1
     assert "Traceback" not in gone.stderr
-    nobody = command("get", f"{notes}/a")
-    assert nobody.returncode == 1
-    assert "give a token with --token-file or DOCSTORE_TOKEN" in nobody.stderr
+    refused = command("get", f"{notes}/a")
+    assert refused.returncode == 1
+    assert "give a token with --token-file or DOCSTORE_TOKEN" in refused.stderr
 
 
 def test_status_shows_unknown_for_values_that_nodes_withhold(
@@ -348,11 +348,11 @@ def test_status_shows_unknown_for_values_that_nodes_withhold(
 
 async def test_no_token_is_in_a_log_a_metric_or_a_trace(cluster: LocalCluster, notes: str) -> None:
     canary = "canary-5b17c2"
-    async with Client(cluster.urls, token=canary) as nobody:
+    async with Client(cluster.urls, token=canary) as unknown:
         for url in cluster.urls:
             for link in (f"{notes}/a", "/core/bulk", "/%zz", "/metrics"):
                 with pytest.raises(RequestFailed) as refused:
-                    await nobody.once(url, "GET", link, timeout_s=5)
+                    await unknown.once(url, "GET", link, timeout_s=5)
                 assert canary not in repr(vars(refused.value))
     async with Client(cluster.urls, token="operator") as operator:
         for url in cluster.urls:

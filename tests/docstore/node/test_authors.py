@@ -1,4 +1,4 @@
-"""Classes of services that a node is told: which it takes, how they are called, how declared."""
+"""Classes of services that settings name: checks, calls and declarations."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What a node's page says of its machine."""
+"""The members of a node's page about its machine."""
 
 import time
 from pathlib import Path

@@ -8,8 +8,8 @@ from tests.source import names
 
 RUN = (
     "import atexit, json, runpy, sys; from pathlib import Path;"
-    " told = Path(sys.argv[sys.argv.index('--data') + 1]) / 'modules.json';"
-    " atexit.register(lambda: told.write_text(json.dumps(list(sys.modules))));"
+    " names = Path(sys.argv[sys.argv.index('--data') + 1]) / 'modules.json';"
+    " atexit.register(lambda: names.write_text(json.dumps(list(sys.modules))));"
     " runpy.run_module('docstore', run_name='__main__', alter_sys=True)"
 )
 NOT_NEEDED = (

@@ -1,4 +1,4 @@
-"""A node that is left alone of three: whatever needs the others is refused, and nobody waits."""
+"""A node without the two others refuses requests that need them, and does not wait."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ LONG = {"Docstore-Timeout-Ms": "60000", "Content-Type": "application/json"}
 
 
 async def test_requests_that_need_a_majority_are_refused_before_their_deadlines() -> None:
-    """Feeds, cuts, epochs of producers and changes of members waited for all of it."""
+    """Pinned: feeds, cuts, epochs of producers and changes of members waited for the deadline."""
     with LocalCluster(3) as nodes:
         async with Client(nodes.urls[:1]) as client:
             for node in nodes.nodes[1:]:

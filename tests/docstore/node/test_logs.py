@@ -1,4 +1,4 @@
-"""What a node says, and that it goes on where that cannot be written."""
+"""The log of a node, and a node that goes on when its log cannot be written."""
 
 import json
 import subprocess
@@ -76,14 +76,14 @@ def _logged(says: str) -> list[dict[str, Any]]:
 
 
 def test_log_lines_of_libraries_have_the_common_form() -> None:
-    line, told = _logged(
+    line, other = _logged(
         "logging.getLogger('asyncio').error('a task %s', 'failed')\n"
         "logging.getLogger('gossip.agent').info('not worth a line')\n"
         "logging.getLogger('gossip').warning('a thing', extra={'member': 'n2'})"
     )
     assert (line["event"], line["message"]) == ("a task %s", "a task failed")
     assert (line["level"], line["source"]) == ("error", "asyncio")
-    assert (told["event"], told["member"]) == ("a thing", "n2")
+    assert (other["event"], other["member"]) == ("a thing", "n2")
 
 
 def test_uncaught_exceptions_and_warnings_have_the_common_form() -> None:

@@ -1,4 +1,4 @@
-"""A node whose file of streams is gone starts: it must not do so without a word."""
+"""A node whose file of streams is gone starts with a warning."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from docstore.client import Client, LocalCluster
 async def test_a_start_without_the_file_of_streams_is_logged(
     tmp_path: Path, lost: tuple[str, ...]
 ) -> None:
-    """Of a topic with one replica they were gone, and nothing said so."""
+    """Pinned: the records of a topic with one replica were lost silently."""
     with LocalCluster(1, tmp_path) as group:
         [node] = group.nodes
         async with Client(group.urls) as client:

@@ -22,7 +22,7 @@ POLL_S = 0.05
 
 @pytest.fixture
 def cluster(group: LocalCluster) -> LocalCluster:
-    """The three nodes; they serve, whatever the test before has left undone."""
+    """Return the three nodes once all serve again."""
     start_all(group)
     return group
 
@@ -290,7 +290,7 @@ def test_a_failed_fsync_ends_the_process_with_74(tmp_path: Path) -> None:
                 urllib.request.urlopen(request, timeout=15)
             assert node.process.wait(15) == 74
         node.process = None
-        # Before it ended it said what it had done, that request as the last thing.
+        # Before it ended it logged its last steps, that request among them.
         log = (node.data / "log.txt").read_text()
         steps = [line for line in log.splitlines() if '"event": "trace"' in line]
         assert 1 <= len(steps) <= 50

@@ -57,7 +57,7 @@ def test_under_a_low_hard_bound_there_are_fewer_connections(hard: int, connectio
 
 
 def test_a_node_that_has_no_more_for_clients_goes_on_with_its_own(tmp_path: Path) -> None:
-    """Whoever is too many is told so; those that are there, and the disk, are served."""
+    """Connections above the limit get 503; open ones, and the disk, are served."""
     cluster = LocalCluster(1, tmp_path)
     [node] = cluster.nodes
     node.process = subprocess.Popen(
@@ -75,10 +75,10 @@ def test_a_node_that_has_no_more_for_clients_goes_on_with_its_own(tmp_path: Path
         clients = [stack.enter_context(closing(HTTPConnection(*address))) for _ in range(100)]
         for each in clients:
             each.connect()
-        told = [_status(each, "GET", "/health/ready") for each in clients]
+        statuses = [_status(each, "GET", "/health/ready") for each in clients]
         # The one that waited for it to be ready may be there still.
-        assert told.count(200) in (99, 100)
-        assert set(told) <= {200, 503}
+        assert statuses.count(200) in (99, 100)
+        assert set(statuses) <= {200, 503}
         for _ in range(200):
             with closing(HTTPConnection(*address)) as late:
                 assert _status(late, "GET", "/health/ready") == 503

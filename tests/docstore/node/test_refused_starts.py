@@ -1,4 +1,4 @@
-"""A start that cannot be: one line, and the exit code of a wrong setting."""
+"""A refused start prints one line, and has the exit code of a wrong setting."""
 
 import json
 import socket
@@ -51,7 +51,7 @@ def test_the_line_is_json_where_the_log_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nth", [0, 1, 2], ids=["clients", "peers", "gossip"])
 def test_a_port_that_is_taken_ends_the_start_in_one_line(tmp_path: Path, nth: int) -> None:
-    [node] = LocalCluster(1, tmp_path).nodes  # For its ports: they were free just now.
+    [node] = LocalCluster(1, tmp_path).nodes  # Its ports were free just now.
     host, _, port = node.url.removeprefix("http://").partition(":")
     with socket.create_server((host, int(port) + nth)):
         ended = _serve("--data", str(tmp_path), "--listen", f"{host}:{port}")

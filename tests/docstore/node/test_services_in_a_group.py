@@ -1,4 +1,4 @@
-"""A service of an author's on three real nodes: its handlers run on owners, and on nobody else."""
+"""A service of an author on three real nodes: its handlers run on owners only."""
 
 import asyncio
 import re
@@ -220,7 +220,7 @@ async def test_an_owner_without_the_class_refuses_and_reads_on(group: LocalClust
     assert {status for status, _ in told.values()} == {200, 503}
     async with Client([bare.url]) as client:
         refused = await refusal(client, "PUT", links[0], {"count": 9})
-        assert refused.status == 405, "what it takes is declared"
+        assert refused.status == 405, "its methods are declared"
     group.kill(bare)
     bare.flags += FLAG
     group.start(bare)
@@ -231,7 +231,7 @@ async def test_an_owner_without_the_class_refuses_and_reads_on(group: LocalClust
 
 @pytest.mark.thorough
 async def test_a_greater_revision_is_in_force_everywhere(group: LocalCluster, module: Path) -> None:
-    """What is declared is the group's; handlers are each node's own."""
+    """Declarations belong to the group, handlers to each node."""
     started = group.nodes[0]
     revise(module)
     async with Client([group.nodes[1].url]) as client:

@@ -1,4 +1,4 @@
-"""What a process says of itself, held against what the machine says of it."""
+"""The usage that a process reports, compared with the machine's figures."""
 
 import asyncio
 import contextlib

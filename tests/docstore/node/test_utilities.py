@@ -45,7 +45,7 @@ def group() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def cluster(group: LocalCluster) -> LocalCluster:
-    """The three nodes; they serve, whatever the test before has left undone."""
+    """Return the three nodes once all serve again."""
     start_all(group)
     return group
 
@@ -63,7 +63,7 @@ def ask(node: LocalNode, method: str, path: str, body: Any = None, **headers: st
 
 
 def counts(node: LocalNode, path: str) -> dict[str, int]:
-    """Return how many requests a node says that all have measured, and failures."""
+    """Return the counts of requests and failures of all owners, as a node shows them."""
     entries = page_of(f"{node.url}{path}/stats")["entries"]
     return {name: each["latestValue"] for name, each in entries.items() if name.endswith("Count")}
 
@@ -117,13 +117,13 @@ def test_each_request_is_measured_where_its_document_is_owned(cluster: LocalClus
 
 
 def test_metrics_include_only_factories_with_stats(cluster: LocalCluster) -> None:
-    told = []
+    lines = []
     for node in cluster.nodes:
         with urllib.request.urlopen(f"{node.url}/metrics", timeout=5) as answer:
-            told += answer.read().decode().splitlines()
+            lines += answer.read().decode().splitlines()
     name = 'docstore_factory_requests_total{factory="/films",method="PUT"} '
-    assert sum(float(line.removeprefix(name)) for line in told if line.startswith(name)) == 20
-    assert not any("/plain" in line for line in told)
+    assert sum(float(line.removeprefix(name)) for line in lines if line.startswith(name)) == 20
+    assert not any("/plain" in line for line in lines)
 
 
 def test_a_factory_has_stats_only_while_its_options_say_so(cluster: LocalCluster) -> None:
@@ -187,7 +187,7 @@ def test_one_document_or_factory_is_repaired_and_any_node_tells(cluster: LocalCl
             assert (page["status"], page["last"]["id"]) == ("AVAILABLE", done["id"])
             assert page.get("owner") == (None if path == "/films" else owner)
     assert ask(first, "PATCH", "/films/none/synchronization")["status"] == 404
-    # The latest is told, whoever was asked for it.
+    # Each node shows the latest run, on whichever node it was started.
     again = ask(third, "PATCH", "/films/synchronization", Prefer="wait=20")
     assert page_of(f"{first.url}/films/synchronization")["last"]["id"] == again["id"]
 
@@ -204,9 +204,9 @@ def test_a_node_is_asked_through_another_one(cluster: LocalCluster) -> None:
             query = f"target=KEY_HASH&link={link}&path=/core/management"
             owner = cluster.owner_of(link).name
             assert ask(node, "GET", f"{FORWARDING}?{query}")["id"] == owner
-        everybody = ask(node, "GET", f"{FORWARDING}?target=ALL&path=/core/node-groups/default")
-        assert everybody["jsonResponses"].keys() == {each.name for each in cluster.nodes}
-        assert everybody["failures"] == {}
+        merged = ask(node, "GET", f"{FORWARDING}?target=ALL&path=/core/node-groups/default")
+        assert merged["jsonResponses"].keys() == {each.name for each in cluster.nodes}
+        assert merged["failures"] == {}
 
 
 def test_selectors_say_whether_documents_are_kept_like_that(cluster: LocalCluster) -> None:
@@ -248,9 +248,9 @@ def test_a_dead_node_is_named_and_no_other_answers_for_it(cluster: LocalCluster)
     query = f"target=PEER_ID&peer={dead.name}&path=/core/management"
     refused = ask(entry, "GET", f"{FORWARDING}?{query}")
     assert (refused["status"], refused["errorCode"]) == (503, "unavailable")
-    everybody = ask(entry, "GET", f"{FORWARDING}?target=ALL&path=/core/management")
-    assert (everybody["totalNodeCount"], everybody["unavailableNodeCount"]) == (3, 1)
-    assert everybody["failures"].keys() == {dead.name}
+    merged = ask(entry, "GET", f"{FORWARDING}?target=ALL&path=/core/management")
+    assert (merged["totalNodeCount"], merged["unavailableNodeCount"]) == (3, 1)
+    assert merged["failures"].keys() == {dead.name}
     assert page_of(f"{entry.url}/films/stats")["nodesUnheard"] == [dead.name]
     for link in LINKS:  # Its slots have other owners by now.
         query = f"target=KEY_HASH&link={link}&path=/core/management"

@@ -1,4 +1,4 @@
-"""Documents of every shape, what conditions mean for them in plain Python, and a table of them."""
+"""Documents of every shape, conditions on them in plain Python, and a table of them."""
 
 import json
 import sqlite3
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 CHARACTERS = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
-"""Of the texts of documents."""
+"""The characters in texts of documents."""
 Path = Sequence[str | int]
 Document = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ TEXTS = [
     "a?b", "\\", "a\\*b", "é", "e\u0301", "😀", "\ufeff", "null", "1", "true", "' OR 1=1 --",
     "'; DROP TABLE history; --", '"', "`", "a\tb", "a\nb", "$.n", "?", "?1", ":n", "@n", "--", "/*",
 ]  # fmt: skip
-"""What a text may be, most of it with a meaning to something that it passes through."""
+"""Texts, most of them with a meaning to SQL, JSON paths or the grammar."""
 NUMBERS = [0, 1, -1, 2, 10, 2**53 + 1, 2**63 - 1, -(2**63), 0.5, -0.5, 1.0, 1e300]
 TIMES = [
     "2026-11-20", "2026-11-20T19:00:00Z", "2026-11-20T20:00:00+01:00",

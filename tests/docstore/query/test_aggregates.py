@@ -1,4 +1,4 @@
-"""Aggregates as text: what they are called, what type they have, and what is refused."""
+"""Aggregates as text: their names, their types, and refusals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a condition says of any document that is taken is true of what a GET of it shows."""
+"""The result of a condition on a stored document agrees with a GET of it."""
 
 import json as standard
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ SPELLINGS = st.sampled_from([{}, {"ensure_ascii": False}, {"indent": 1}])
 
 
 def ways(value: Any, behind: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of all that is in a value."""
+    """Yield the paths of all values inside a value."""
     if behind:
         yield behind
     inside = value.items() if isinstance(value, dict) else ()

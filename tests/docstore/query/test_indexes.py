@@ -1,4 +1,4 @@
-"""Declared indexes: their language, what is refused, which searches they answer."""
+"""Declared indexes: their language, refusals, and the searches that they answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Orders against a comparison in plain Python; places; what is refused."""
+"""Orders against a comparison in plain Python; places; refusals."""
 
 from collections.abc import Iterator
 from functools import cmp_to_key

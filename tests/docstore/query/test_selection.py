@@ -1,4 +1,4 @@
-"""Which members are selected, and what is refused."""
+"""Selections of members, and refusals."""
 
 from typing import Any
 

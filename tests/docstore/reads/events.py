@@ -6,7 +6,7 @@ import aiohttp
 
 
 async def events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, str]]:
-    """Yield what a stream of server-sent events says."""
+    """Yield the events of a stream."""
     event: dict[str, str] = {}
     async for line in response.content:
         name, separator, value = line.decode().rstrip("\n").partition(": ")

@@ -1,4 +1,4 @@
-"""Reads of this node's own copy when its disk is full, and it begins again from what is stored."""
+"""Reads of this node's own copy when its disk is full, and it recovers from stored rows."""
 
 from docstore.documents.events import DiskFilled
 from docstore.model.operation import Operation

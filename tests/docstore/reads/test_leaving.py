@@ -32,7 +32,7 @@ from tests.docstore.alone import LINK, SLOTS, SmallDisk, alone, unlinked
 
 
 class ReadTooLate(SmallDisk):
-    """A store whose reads find that something has happened before them."""
+    """A store that runs a function, and loses all rows, before each read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
 ) -> None:
     scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)
     at_us = time.time_ns() // 1000 if is_past else None
-    node.log.kept = 1  # As if its history had been let go of: the disk is asked from when it is.
+    node.log.kept = 1  # As if its history were trimmed, so that the disk is asked.
     try:
         assert len(await scans.positions.of_all(at_us, 5.0)) == SLOTS
         node.leave()

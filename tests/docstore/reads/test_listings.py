@@ -1,4 +1,4 @@
-"""Listings and counts of real nodes, whose links are slow or whose peers are gone."""
+"""Listings and counts of real nodes with slow links or dead peers."""
 
 import asyncio
 import random

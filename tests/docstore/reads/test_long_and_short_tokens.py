@@ -54,7 +54,7 @@ async def long_cut(store: Client) -> Cut:
 async def pushed(
     session: aiohttp.ClientSession, url: str, path: str, token: str, count: int = 1
 ) -> tuple[list[str], str]:
-    """Take a stream up by a token; return the links up to a position behind `count`, and that.
+    """Resume a stream from a token; return the links up to a position after `count`, and that.
 
     Changes in two slots may come with a position between them.
     """
@@ -108,7 +108,7 @@ async def test_the_feed_of_one_document_has_a_short_token(
     assert (await pushed(session, url, link, token))[0] == [link]
     links, from_whole = await pushed(session, url, link, whole, 4)
     assert (links, len(from_whole) < 100) == ([link] * 4, True)
-    asked = {"prefix": factory, "since": from_whole}  # Of other slots it says nothing.
+    asked = {"prefix": factory, "since": from_whole}  # It has no position in other slots.
     async with session.post(f"{url}/core/changes", json=asked) as answer:
         *changes, ending = map(json.loads, (await answer.read()).splitlines())
     assert {each["documentSelfLink"] for each in changes} == {f"{factory}/{n}" for n in range(3)}
@@ -171,6 +171,6 @@ async def test_a_stream_that_breaks_off_at_any_point_is_resumed_without_a_loss(
 
 
 def test_a_heartbeat_of_a_stream_says_the_position() -> None:
-    """What a condition leaves out is not looked at again after a break."""
+    """Changes that a condition left out are not read again after a reconnect."""
     cut = cut_of("c", 2, {0: (1, 7), 1: (1, 9)})
     assert f"\nid: {cut.pack()}\n\n" in _events(ChangePage(b"", 0, cut, 0)).decode()

@@ -1,4 +1,4 @@
-"""What an author refuses with is looked at before it goes anywhere, whatever it is."""
+"""The refusal of an author's handler is checked before it is returned."""
 
 from http import HTTPStatus
 from typing import Any
@@ -26,7 +26,7 @@ from tests.docstore.services.test_authored import (
 
 
 class NoStatus(No):
-    """Says nothing of what makes a refusal."""
+    """Lacks the members of a refusal."""
 
     def __init__(self, missing: int) -> None:
         self.missing = missing
@@ -88,7 +88,7 @@ class Balances(Author):
 
 
 class Named(Balances):
-    """Says which methods it takes without a handler of its own."""
+    """Names its methods without a handler of its own."""
 
     methods = ("POST", "PUT", "PATCH", "DELETE")
 

@@ -1,4 +1,4 @@
-"""What an author's handlers make of updates, and what they can not do."""
+"""Updates through an author's handlers, and the limits of handlers."""
 
 import re
 import sys
@@ -233,7 +233,7 @@ def test_bytes_that_a_handler_did_not_change_are_kept_as_they_came() -> None:
 
 
 class Letters(Author):
-    """Documents that come and are answered, and never replaced."""
+    """Documents that are created and patched, and never replaced."""
 
     path = "/letters"
     methods = ("POST", "PATCH")
@@ -250,7 +250,7 @@ def test_methods_that_a_service_does_not_take_are_refused_by_the_owner_too() -> 
 
 
 class Returning(Author):
-    """Returns what it is told to."""
+    """Returns or raises `value`."""
 
     path = "/returning"
 
@@ -391,7 +391,7 @@ def test_merging_says_when_nothing_changed() -> None:
     assert merged({"a": 1}, {"a": None}) == {}
 
 
-# Where the class is not
+# Nodes without the class
 
 
 @pytest.mark.parametrize("verb", ["POST", "PUT", "PATCH", "DELETE"])

@@ -1,4 +1,4 @@
-"""What is declared of an author's service, and what clients may do to that."""
+"""The declaration of an author's service, and the changes that clients may make to it."""
 
 from typing import Any, ClassVar
 

@@ -7,7 +7,7 @@ from docstore.client import Client, LocalCluster
 
 async def test_every_node_executes_for_factories_that_it_does_not_hold(tmp_path: Path) -> None:
     with LocalCluster(5, tmp_path, ("--replication-factor", "3")) as group:
-        async with Client(group.urls[:1]) as store:  # No other node is ever asked for it.
+        async with Client(group.urls[:1]) as store:  # No other node is asked for it.
             await store.declare("/notes", schema={"type": "object"})
             for number in range(60):
                 assert (await store.put(f"/notes/{number}", {"n": number})).version == 0

@@ -1,4 +1,4 @@
-"""What a lease's document may say, and what follows what in it."""
+"""The document of a lease: its members, and the order of its phases."""
 
 from typing import Any
 

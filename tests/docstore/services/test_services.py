@@ -1,4 +1,4 @@
-"""Declared services: schemas that cannot hurt, and the registry that follows decided rows."""
+"""Declared services: harmless schemas, and the registry that follows decided rows."""
 
 import asyncio
 import time

@@ -97,6 +97,6 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
 
 
 def test_references_do_not_make_a_large_page_of_a_small_schema() -> None:
-    """Each of 60 members is all of them: 60 to the eighth."""
+    """Each of 60 members has all 60 as members: 60 to the eighth."""
     schema = {"properties": {f"m{n}": {"$ref": "#", "description": "x" * 90} for n in range(60)}}
     assert len(orjson.dumps(template(schema))) < 8 * FOLLOWED_BYTES_MAX

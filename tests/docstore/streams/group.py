@@ -1,7 +1,7 @@
-"""A few partition machines in one process, without chance: for tests of one rule at a time.
+"""A few partition machines in one process, without randomness, to test one rule at a time.
 
 Messages arrive in order, disks keep what they are given at once, documents are one register, and
-nothing happens while the clock stands. `cut`, `hold_disk` and `crash` make the exceptions.
+nothing takes time but ticks. `cut`, `hold_disk` and `crash` make the exceptions.
 """
 
 from collections import deque
@@ -121,7 +121,7 @@ class Group:
         self.terms_opened = 1
         self.now = 10.0
         self.ahead_us = 0
-        """By how much the time that nodes stamp with is ahead of what is past for sure."""
+        """The microseconds by which stamps of nodes are ahead of `past_us`."""
         # Most partitions here have no topic, and must not be taken for orphans.
         self.config = config_of({"orphans_s": 0.0} | times)
         self.documents: dict[str, Row] = {}
@@ -134,7 +134,7 @@ class Group:
         self.leavers: frozenset[str] = frozenset()
         self.held_disks: dict[str, deque[Persist]] = {}
         self.answer_updates: Callable[[Operation], Answer | None] = lambda operation: None
-        """Answers an update in the register's place, if it wants to."""
+        """Answers an update in place of the register; None leaves it to the register."""
         self.answer_surveys = True
         self.alarms: list[str] = []
         self.outcomes: dict[int, Outcome] = {}
@@ -165,7 +165,7 @@ class Group:
                 self.feed(name, LinkMade(other))
 
     def crash(self, name: str) -> None:
-        """End a life: what its disk had not kept is gone."""
+        """End a life: writes that its disk had not kept are lost."""
         del self.machines[name]
         self.held_disks.pop(name, None)
         if name == self.controller and self.machines:
@@ -210,12 +210,12 @@ class Group:
     # Time
 
     def feed(self, name: str, event: StreamEvent) -> None:
-        """Give a machine an event, and perform what comes of it."""
+        """Give a machine an event, and perform its effects."""
         self._queue.append((name, self.lives[name], event))
         self.settle()
 
     def settle(self) -> None:
-        """Perform everything, until nothing is left to do while the clock stands."""
+        """Perform all effects, until none is left before the next tick."""
         if getattr(self, "_settling", False):
             return
         self._settling = True
@@ -333,7 +333,7 @@ class Group:
         return self.machines[name].logs[NAME]
 
     def leading(self) -> Leading:
-        """Return what the leader knows, as its document names it."""
+        """Return the partition at the leader that its document names."""
         return self.machines[self.document.leader].leader.leading[NAME]
 
     def produce(
@@ -374,7 +374,7 @@ class Group:
         return outcome
 
     def fetch(self, offset: int = 0, *, at: str = "", isolation: str = "committed") -> Outcome:
-        """Return what a reader is told at once."""
+        """Return the immediate answer to a fetch."""
         self._requests += 1
         event = FetchAsked(self._requests, LINK, ("offset", offset), isolation, 1 << 20, self.now)
         self.feed(at or self.document.leader, event)

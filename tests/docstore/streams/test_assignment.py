@@ -1,4 +1,4 @@
-"""Who holds the partitions of a topic: balanced, spread, stable, and away from their documents."""
+"""The replicas of a topic's partitions: balanced, spread, stable, away from their documents."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A sealed batch: it comes back as it went in, and any damage to it is found."""
+"""A sealed batch is read back unchanged, and any damage to it is found."""
 
 import pytest
 from hypothesis import given
@@ -72,7 +72,7 @@ def test_a_batch_in_the_place_of_another_partition_is_found() -> None:
 
 
 def test_a_batch_at_another_offset_is_found() -> None:
-    """Its offset is under the checksum, so that nobody can move it without sealing it anew."""
+    """The checksum covers the offset: a batch must be sealed anew to be moved."""
     moved = ONE[:5] + (8).to_bytes(8, "big") + ONE[13:]
     assert header_of(moved).base == 8
     with pytest.raises(ValueError, match="checksum"):

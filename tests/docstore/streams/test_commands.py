@@ -1,4 +1,4 @@
-"""What an operator may want of a partition."""
+"""Commands of operators to a partition."""
 
 from docstore.streams.events import CommandAsked
 from docstore.streams.replica_set import Resolution

@@ -1,4 +1,4 @@
-"""Compaction by key at a few machines: what is removed, what stays, and what others must get."""
+"""Compaction by key at a few machines: records removed, kept, and sent to replicas."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,7 +52,7 @@ def fill(group: Group, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def view(group: Group, name: str) -> dict[bytes | None, bytes]:
-    """Return what a reader of a node's log sees last of each key."""
+    """Return key -> the last value in a node's log."""
     found: dict[bytes | None, bytes] = {}
     for _, key, value in group.records(name):
         if value is None:
@@ -228,7 +228,7 @@ def test_a_compacted_log_begins_anew_after_an_unclean_election_that_would_cut_it
     assert group.document.leader == "b"
     group.start("a")
     group.run(3)
-    # What it had removed for the sake of records that are lost is there again.
+    # Records that it removed because of later ones, now lost, are there again.
     assert group.log("a").end == group.log("b").end == 3
     assert view(group, "a") == view(group, "b") == {b"x": b"1", b"y": b"0"}
 

@@ -59,7 +59,7 @@ def test_a_leader_that_missed_the_end_of_its_partition_finds_out_as_it_wants_to_
     assert topic(group).resolution is Provision.PROVISIONED
     group.heal()
     group.run(1)
-    assert names(group, "b") == {"t/0@i1"}, "what it followed, and nobody spoke of"
+    assert names(group, "b") == {"t/0@i1"}, "it keeps a replica that no message named"
     assert group.machines["b"].core.counters["updates"] < 50
     assert names(group, "c") == {"t/0@i2"}
 
@@ -153,7 +153,7 @@ def test_partitions_of_an_earlier_topic_are_replaced_after_their_replicas_delete
 
     group.answer_updates = notes
     later = Topic(name="t", incarnation="i2", replication_factor=3)
-    group.write(TOPIC, later.pack(), 9)  # Nobody saw the earlier one go.
+    group.write(TOPIC, later.pack(), 9)  # No node saw the deletion of the earlier one.
     group.run(1)
     assert topic(group).resolution is Provision.PROVISIONED
     assert partitions(group)[0].incarnation == "i2"

@@ -1,4 +1,4 @@
-"""The shell around the partition machine, on a disk that has no room for a while."""
+"""The driver of the partition machine, on a disk that has no room for a while."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence

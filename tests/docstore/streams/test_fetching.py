@@ -1,4 +1,4 @@
-"""Who reads a partition, and waits."""
+"""Fetches and waits of readers of a partition."""
 
 from docstore.streams.effects import News, Records
 from docstore.streams.events import FetchAsked, NewsAsked, NewsForgotten

@@ -1,4 +1,4 @@
-"""The leader's rules, each alone: what counts, what is answered, and when it holds back."""
+"""The leader's rules, each alone: acknowledgements, answers and waits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -347,7 +347,7 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
 
 
 def _never(waiting: list[object]) -> Callable[[Operation], Answer]:
-    """Answer no update, and let none have happened."""
+    """Answer no update, and apply none."""
 
     def answer(operation: Operation) -> Answer:
         waiting.append(operation)

@@ -1,4 +1,4 @@
-"""A search by a record's time begins where it must, and not much earlier."""
+"""A search by a record's time begins early enough, and not much earlier."""
 
 import struct
 

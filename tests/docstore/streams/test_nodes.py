@@ -298,7 +298,7 @@ async def test_f25_all_partitions_share_one_connection_for_each_direction(
 
 
 def connections(nodes: Sequence[LocalNode]) -> list[int]:
-    """Return how many connections of other nodes each node holds, as the machine knows."""
+    """Return how many connections of other nodes each node holds, by the kernel's count."""
     ports = [int(node.url.rpartition(":")[2]) + 1 for node in nodes]
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     established = [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "01"]

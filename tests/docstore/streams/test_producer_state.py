@@ -1,4 +1,4 @@
-"""Retries of idempotent producers, as the log alone tells of them."""
+"""Retries of idempotent producers, judged by the log alone."""
 
 import pytest
 from hypothesis import given

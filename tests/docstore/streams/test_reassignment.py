@@ -1,4 +1,4 @@
-"""Replicas that move: nothing committed rests on one replica less at any moment."""
+"""Replicas that move: committed records never have one replica less."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.docstore.streams.group import LINK, NAME, TICK_S, Group, online
 
 
 def moved(group: Group, seconds: float = 3) -> None:
-    """Let time pass, and see that the document never has fewer in step than are needed."""
+    """Let time pass, and check that the document never has too few in-sync replicas."""
     before = len(group.history)
     group.run(seconds)
     assert all(len(each.lrs) >= each.min_in_sync for each in group.history[before:])

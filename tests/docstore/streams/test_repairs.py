@@ -1,4 +1,4 @@
-"""What simulations have found: lost messages that nobody repaired, and disks behind memory."""
+"""Faults that simulations found: lost messages without a retry, and disks behind memory."""
 
 from dataclasses import replace
 
@@ -192,7 +192,7 @@ def test_an_answer_to_an_earlier_life_of_an_entry_node_is_not_taken_for_another(
 
 def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None:
     group = online(controller="c", least=2)
-    # Nobody hears of the high watermark, or follows whoever comes after.
+    # No replica gets the high watermark, or attaches to the next leader.
     group.drops = lambda source, to, message: (
         (isinstance(message, Append) and not message.partitions[0][-1])
         or isinstance(message, Attach)
@@ -238,7 +238,7 @@ def test_a_new_leader_begins_at_no_record_older_than_the_time_that_was_asked_for
 
 
 def figures(group: Group, name: str) -> dict[str, object]:
-    """Return what a leader says of the partition."""
+    """Return the partition's figures at a leader."""
     return figures_of(group.machines[name].leader, [LINK]).partitions[LINK]
 
 
@@ -270,7 +270,7 @@ def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_repl
 
 
 def test_a_pending_acknowledgement_is_not_sent_for_a_new_copy() -> None:
-    """Rule RC5: nobody may take it for one that has what was there before."""
+    """Rule RC5: the leader must not take it for the earlier copy, which had the record."""
     group = Group("ab")
     group.create("ab", least=1)
     group.run(1)
@@ -292,7 +292,7 @@ def test_a_pending_acknowledgement_is_not_sent_for_a_new_copy() -> None:
 
 
 def test_a_leader_refuses_an_unknown_producer_only_while_the_document_names_it() -> None:
-    """Rule RN4. The others have elected another one, and it has heard nothing of that."""
+    """Rule RN4. The other replicas have elected another leader, and it has not heard of it."""
     group = Group("abc")
     group.create("abc", least=2)
     group.run(1)

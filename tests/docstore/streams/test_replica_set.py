@@ -1,4 +1,4 @@
-"""A partition's document: what it says, in which form, and which change of it is refused."""
+"""A partition's document: its members, its form, and the changes of it that are refused."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is let go of at the start of a log, and what must still be known of it."""
+"""Records trimmed at the start of a log, and the state that must outlast them."""
 
 from docstore.model.streams_batch import BatchHeader
 from docstore.streams.log import PartitionLog, common_offset

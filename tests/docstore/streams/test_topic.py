@@ -1,4 +1,4 @@
-"""A topic's document: what a client may ask for, what it may change, and what it gets unasked."""
+"""A topic's document: what a client may set, what it may change, and the defaults."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Topics that are made, changed, deleted and made again while nothing can be relied on."""
+"""Topics that are made, changed, deleted and made again while nodes and updates fail."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ class Trouble:
         return Answer(504, "undecided", unknown=True)
 
     def let_arrive(self) -> None:
-        """Carry out what comes late."""
+        """Apply the operations that come late."""
         late, self._late = self._late, []
         for operation in late:
             self._group.apply(operation)
@@ -42,7 +42,7 @@ class Trouble:
 
 
 def start_all(group: Group) -> None:
-    """Let every node be there again."""
+    """Start every node that is down."""
     for name in group.names:
         if name not in group.machines:
             group.start(name)

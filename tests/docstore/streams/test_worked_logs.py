@@ -1,4 +1,4 @@
-"""The worked checks 5.20 (c) to (g): what becomes of logs, and of an old leader."""
+"""The worked checks 5.20 (c) to (g): logs after elections, and an old leader."""
 
 from docstore.streams.replica_set import Resolution
 from docstore.wire.streams_messages import Append, Notice

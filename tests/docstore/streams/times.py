@@ -7,7 +7,7 @@ from docstore.streams.timing import StreamsConfig
 
 
 def config_of(times: dict[str, float]) -> StreamsConfig:
-    """Return the times and bounds that a test names, whatever they are about."""
+    """Return the times and bounds that a test names."""
     known = StreamsConfig()
     parts: dict[str, Any] = {}
     for name, value in times.items():

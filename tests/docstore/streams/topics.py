@@ -39,7 +39,7 @@ def change(group: Group, **change: Any) -> None:
 
 
 def topic(group: Group) -> Topic:
-    """Return what the topic's document says."""
+    """Return the topic of its document."""
     return topic_of(json.load(group.documents[TOPIC].state))
 
 

@@ -1,4 +1,4 @@
-"""How a node comes to know its group, on a disk that has no room for it."""
+"""A node learns its group on a disk that has no room for it."""
 
 import asyncio
 from collections.abc import Sequence

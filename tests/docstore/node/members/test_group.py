@@ -19,9 +19,9 @@ OF_A_GROUP = (
     "/core/management/digests", "/core/management/synch?id=n1-1",
     "/core/node-selectors/default", GROUP,
 )  # fmt: skip
-"""What a node without a group cannot know."""
+"""Pages that a node without a group cannot serve."""
 SLOTS = 128
-"""Each is moved by itself: by default there are eight times as many, and it takes twice as long."""
+"""Fewer than by default, since each is moved by itself: a move takes half of the time."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def members(node: LocalNode) -> dict[str, str]:
 
 
 class Writers:
-    """Clients that write one document each after the other, and remember what was answered."""
+    """Clients that each write one document again and again, and note the acknowledged writes."""
 
     def __init__(self, urls: list[str], count: int = 3) -> None:
         self.acknowledged: dict[str, int] = {}
@@ -73,7 +73,7 @@ class Writers:
         await asyncio.gather(*self._tasks)
 
     async def check(self, urls: list[str]) -> None:
-        """Read everything that was acknowledged, through these nodes."""
+        """Read all acknowledged writes through these nodes."""
         assert len(self.acknowledged) > 30
         async with Client(urls) as store:
             for link, version in self.acknowledged.items():
@@ -96,7 +96,7 @@ async def test_a_node_joins_under_writes_and_holds_its_share(cluster: LocalClust
     await writers.check([newcomer.url])
     held = page_of(f"{newcomer.url}/core/management")["slots"]
     assert held == {"held": SLOTS, "owned": held["owned"], "faulty": 0}  # type: ignore[index]
-    # Its disk knows the group: it comes back without asking anybody.
+    # Its disk knows the group: it comes back without asking a member.
     await asyncio.to_thread(cluster.kill, newcomer)
     newcomer.flags = ()
     cluster.start(newcomer)
@@ -117,7 +117,7 @@ async def test_a_dead_member_is_removed_and_a_new_one_takes_its_place(
     await writers.stop()
     assert writers.refused == []
     await writers.check([newcomer.url])
-    # The one that was replaced comes back, is told so, and takes no part.
+    # The replaced member comes back, learns that, and takes no part.
     cluster.start(lost)
     await asyncio.to_thread(until, lambda: "n3" not in members(lost) and members(lost), 15.0)
 
@@ -271,7 +271,7 @@ async def test_one_change_at_a_time_and_it_can_be_undone(cluster: LocalCluster) 
     async with Client(cluster.urls) as store:
         # A member that never comes: the change waits for it, for ever.
         await store.json("PATCH", GROUP, {"kind": "AddMemberRequest", "member": MEMBER})
-        for url in cluster.urls:  # Whoever leads, every node knows whom to ask.
+        for url in cluster.urls:  # Every node finds the leader.
             async with Client([url]) as one:
                 with pytest.raises(RequestFailed, match="one change at a time") as second:
                     await one.json("PATCH", GROUP, {"kind": "AddMemberRequest", "member": MEMBER})

@@ -1,4 +1,4 @@
-"""Where another member's ports are: what is believed of an answer, and who is asked."""
+"""Look-ups of another member's ports: answers that are accepted, and members that are asked."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ async def test_a_member_elsewhere_is_asked_there_and_one_that_left_no_more() -> 
     async with answering(page) as here, answering(other) as there, asyncio.timeout(10):
         lookup.look_for({"n2": here})
         assert await located.get() == ("n2", LOCATED)
-        lookup.look_for({"n2": here, "n3": here})  # Who was located is not asked again.
+        lookup.look_for({"n2": here, "n3": here})  # A located member is not asked again.
         lookup.look_for({"n2": there})
         assert await located.get() == ("n2", LOCATED._replace(peer=Address("h", 4)))
         lookup.look_for({})

@@ -28,7 +28,7 @@ def bound(node: LocalNode, *, peer: int, gossip: int) -> tuple[str, ...]:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Three nodes in two zones, none of whose ports is where one might guess it."""
+    """Three nodes in two zones, with ports that cannot be guessed from each other."""
     group = LocalCluster(3, tmp_path)
     for node, zone in zip(group.nodes, "aab", strict=True):
         node.flags += (*bound(node, peer=2, gossip=1), "--zone", zone)
@@ -67,7 +67,7 @@ async def test_nodes_behind_wildcards_form_a_group_and_may_move(cluster: LocalCl
     page = page_of(f"{first.url}{GROUP}")
     assert [each["address"] for each in page["members"]] == cluster.urls
     assert [each["address"] for each in page["configuration"]["members"]] == cluster.urls
-    # One comes back with its ports elsewhere, then all at once, from what is on their disks.
+    # One node comes back with other ports, then all at once, with the addresses on their disks.
     for moving in ([newcomer], cluster.nodes):
         for node in moving:
             cluster.kill(node)

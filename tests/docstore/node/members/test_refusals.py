@@ -1,4 +1,4 @@
-"""Each refusal of a change of members is told under its own code."""
+"""Each refusal of a change of members has its own code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Founders whose disks were made of a backup: together with their like, and with nobody else."""
+"""Founders with disks of a backup found a group only with others of the same backup."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ REIGN = (7, "restore")
 
 @pytest.fixture(autouse=True)
 def reads_the_backup(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have nodes read what the group of the backup stored."""
+    """Let nodes read the stored protocol of the backup."""
     monkeypatch.setattr(configurations, "PROTOCOL", BACKUP.stored_protocol)
 
 
@@ -58,7 +58,7 @@ async def test_only_founders_with_the_same_backup_found_a_group(tmp_path: Path) 
 
 
 async def test_slots_that_others_hold_go_at_the_founding(tmp_path: Path) -> None:
-    """Of five founders with three replicas each; the disk has all slots, as the backup had."""
+    """Found a group of five with three replicas; the disk has all slots, as the backup had."""
     store, author = MemoryStore(), Author()
     rows = {slot: author.row(slot, f"/x/{slot}") for slot in range(8)}
     await store.open()

@@ -1,4 +1,4 @@
-"""What the page of a group says of zones that hold too much."""
+"""Warnings on the page of a group about zones that hold too much."""
 
 import pytest
 

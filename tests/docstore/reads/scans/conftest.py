@@ -1,4 +1,4 @@
-"""What several files of tests about queries share."""
+"""Fixtures that several files of tests about queries share."""
 
 from collections.abc import AsyncIterator
 

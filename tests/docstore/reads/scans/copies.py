@@ -1,4 +1,4 @@
-"""A file with random documents beside the same rows in a list: what scans are held against."""
+"""A file with random documents, and the same rows in a list to compare scans with."""
 
 import json
 import random
@@ -42,7 +42,7 @@ class Copy:
         self.state: Callable[[random.Random], dict[str, Any]] = any_state
         """Makes the body of each version."""
         self.text: Callable[[Any], str] = lambda body: json.dumps(body, separators=(",", ":"))
-        """Writes it."""
+        """The writer of the file."""
 
     def close(self) -> None:
         """Close the file."""
@@ -78,7 +78,7 @@ class Copy:
         return self.text(self.state(self.rng)).encode()
 
     def trim(self, slot: int, kept: int) -> None:
-        """Let go of what the rows up to `kept` have replaced, tombstones included."""
+        """Trim versions that the rows up to `kept` have replaced, tombstones included."""
         dead = [(row.link, row.version) for row in self._newest.values()
                 if row.slot == slot and row.deleted and row.n <= kept]  # fmt: skip
         record = SaveSlot(SlotRecord(slot, kept=kept))
@@ -104,7 +104,7 @@ class Copy:
         self, spans: list[tuple[int, int, int]], *, is_log: bool, latest: bool, deleted: bool,
         wanted: Callable[[Row], bool] = lambda row: True,
     ) -> list[dict[str, Any]]:  # fmt: skip
-        """Return what a scan must find, by going through all rows."""
+        """Return the rows that a scan must find, by going through all of them."""
         found = []
         for slot, after, until in spans:
             within = [row for row in self.rows if row.slot == slot and row.n <= until]

@@ -108,7 +108,7 @@ class IndexedCopy(Copy):
     def question(
         self, filter_: str, order: str = "", cut: dict[int, int] | None = None
     ) -> Question:
-        """Return a search, of all that is there by default."""
+        """Return a search, of all documents by default."""
         return {"prefix": "/a/", "filter": filter_, "orderBy": order,
                 "cut": sorted((cut or self.ends).items())}  # fmt: skip
 

@@ -29,7 +29,7 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
 
 
 def totals(copy: Copy, aggregates: str, group_by: str, rows: int, **asked: Any) -> list[Any]:
-    """Return the results, from pages of so many documents, half of which go through another's."""
+    """Return the results from pages of `rows` documents, merged from two sets of totals."""
     grouping = grouping_of(aggregates, group_by)
     assert grouping is not None
     halves = Totals(grouping), Totals(grouping)
@@ -60,7 +60,7 @@ def in_text(value: Any) -> str:
 
 
 def results(bodies: list[dict[str, Any]]) -> tuple[Any, ...]:
-    """Return what FUNCTIONS are for some documents, worked out by Python."""
+    """Return the values of FUNCTIONS for some documents, computed in Python."""
     held = [body["m"] for body in bodies if body["m"] is not None]
     numbers = [float(each) for each in held if is_number(each)]
     whole = [each for each in held if is_number(each) and isinstance(each, int)]

@@ -1,4 +1,4 @@
-"""A cut that no cause crosses: whoever wrote b because of a is in it only together with a."""
+"""A cut that no cause crosses: a write that follows another is in it only together with that."""
 
 import asyncio
 import signal
@@ -16,14 +16,14 @@ CHAINS, CUTS, SLOTS = 6, 15, 1024
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Return two documents for each chain, all alone in slots of their own."""
+    """Return two documents for each chain, each in a slot of its own."""
     links = [f"/chain/{number}" for number in range(1000)]
     alone = list({slot_of(link, SLOTS): link for link in links}.values())
     return list(zip(alone[: 2 * CHAINS : 2], alone[1 : 2 * CHAINS : 2], strict=True))
 
 
 class Chain:
-    """Writes one document, and when that is known to be done the other one; and so on."""
+    """Writes two documents in turn, each after the other is acknowledged."""
 
     def __init__(self, store: Client, first: str, second: str) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Chain:
                 self.steps += 1
 
     async def _until_there(self, link: str, version: int, is_turn: bool) -> None:
-        """Make a version, once, though nodes come and go."""
+        """Make a version once, although nodes are killed."""
         assert is_turn
         while True:
             try:

@@ -1,4 +1,4 @@
-"""`/core/changes` of real nodes: whichever is asked, nothing is missing and nothing comes twice.
+"""`/core/changes` of real nodes: through any node each change comes once.
 
 Four nodes with three copies of each slot: every node has to ask others for some of them.
 """
@@ -29,7 +29,7 @@ def nodes() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def group(nodes: LocalCluster) -> LocalCluster:
-    """All four of them serve, whomever the test before has killed."""
+    """Return the nodes once all four serve again."""
     start_all(nodes)
     return nodes
 
@@ -73,7 +73,7 @@ class Reader:
         return changes
 
     async def until(self, count: int) -> list[dict[str, Any]]:
-        """Go on until so many changes have come."""
+        """Read on until `count` changes have come."""
         async with asyncio.timeout(DEADLINE_S):
             while len(self.changes) < count:
                 await self.go_on(wait_s=5)
@@ -174,7 +174,9 @@ async def test_from_the_beginning_from_a_snapshot_and_from_a_time(
         reader.asked["since"] = since
         found = by_link(await reader.until(len(versions)))
         assert found.get(f"{factory}/a", []) == versions, since
-    await store.delete(f"/core/snapshots/{factory[1:]}")  # What it holds would not be let go of.
+    await store.delete(
+        f"/core/snapshots/{factory[1:]}"
+    )  # The history that it holds would not be trimmed.
 
 
 async def test_a_change_ends_a_wait_and_so_does_time(
@@ -227,7 +229,7 @@ async def test_events_are_pushed_and_taken_up_again(
 async def test_a_client_whose_first_answer_is_lost_misses_no_change(
     store: Client, factory: str
 ) -> None:
-    """It says where it goes on from before it waits."""
+    """The feed sends its position before it waits."""
     async with asyncio.timeout(DEADLINE_S):
         found = await anext(aiter(store.changes(factory, wait_s=300)))
     assert (found.changes, found.next[:1]) == ([], "~")
@@ -370,7 +372,7 @@ async def test_a_malformed_request_for_changes_is_refused(
 async def test_the_rest_goes_on_when_a_node_is_killed(
     group: LocalCluster, session: aiohttp.ClientSession, factory: str
 ) -> None:
-    """Whatever was answered is seen: by those that are left, and once."""
+    """Acknowledged changes are seen once, through the nodes that are left."""
     async with Client(group.urls[1:]) as store:
         reader = Reader(session, group.urls[1:], factory)
         await reader.go_on()
@@ -420,7 +422,7 @@ async def test_a_stopping_node_ends_its_feeds(session: aiohttp.ClientSession) ->
 async def test_a_client_that_reads_no_events_is_disconnected_and_resumes_from_its_token(
     session: aiohttp.ClientSession,
 ) -> None:
-    """It had the node keep a stretch of changes for as long as its connection stood."""
+    """Such a client made the node keep changes in memory until its connection ended."""
     body = {"filling": "a" * 500_000}
     with LocalCluster(1, settings=["--send-timeout-s", "1"]) as group:
         async with Client(group.urls) as store:

@@ -93,7 +93,7 @@ async def test_a_node_finds_the_documents_of_the_page(
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "watch"])
 def test_a_command_finds_the_documents_of_the_page(url: str, command: str) -> None:
-    """A command passes conditions on as they are; so a part of them will do, each a process."""
+    """A command passes conditions on unchanged, so a part of them is enough: each is a process."""
     some = LINES[::4]
 
     def run(condition: str) -> list[str]:

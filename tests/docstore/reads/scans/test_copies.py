@@ -1,4 +1,4 @@
-"""Which copy a query asks next, and what it concludes when one has let go of history."""
+"""The copy that a query asks next, and its result when one has trimmed history."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +18,11 @@ HERE = {
     )
     for slot in (0, 1)
 }
-GONE = FromCopy(SnapshotGone.code, "let go of")
+GONE = FromCopy(SnapshotGone.code, "trimmed")
 
 
 class Copies:
-    """Stands for the other nodes: what each says of each slot; None: it does not answer."""
+    """Replaces the other nodes: (node, slot) -> its answer, None if it does not answer."""
 
     def __init__(self, says: dict[tuple[str, int], FromCopy | None]) -> None:
         self.says = says
@@ -69,7 +69,7 @@ async def test_history_of_one_slot_says_nothing_of_another_that_is_not_reached()
 
 
 class Owners(Copies):
-    """Stands for the owners: what each has found in its slots, and of which it was sure."""
+    """Replaces the owners: node -> the slots of which it is sure; it finds a document in each."""
 
     def __init__(self, sure: dict[str, list[int]], problem: str = "") -> None:
         super().__init__({})

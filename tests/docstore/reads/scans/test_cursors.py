@@ -1,4 +1,4 @@
-"""Cursors come out as they went in, and nothing else does."""
+"""Cursors are read back as they were packed; other texts are refused."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_a_cursor_is_read_by_its_group_alone(group: str, query: dict[str, Any]) 
 def test_a_changed_cursor_is_refused(data: st.DataObject) -> None:
     query = {"after": ["/a/1", 0], "said": {"path": "/a"}}
     cursor = pack_cursor("g", query)
-    # The last character has bits that stand for nothing.
+    # The last character has bits without a meaning.
     at = data.draw(st.integers(0, len(cursor) - 2))
     other = data.draw(st.characters().filter(lambda each: each != cursor[at]))
     for changed in (cursor[:at] + other + cursor[at + 1 :], cursor[:at], cursor[at + 1 :]):

@@ -1,4 +1,4 @@
-"""Tokens of cuts: what is packed is unpacked, small, and whatever else comes in is refused."""
+"""Tokens of cuts: a packed one is small and is read back, any other text is refused."""
 
 import base64
 import random
@@ -16,7 +16,7 @@ numbers = st.integers(0, NUMBER_MAX) | st.integers(0, 300)
 
 
 def crowded(slots: int, rows: int) -> Cut:
-    """Return a cut of a group with so many rows in a slot, more or less, as hashes deal them."""
+    """Return a cut of a group with about `rows` rows in each slot, distributed as by hashes."""
     dealt = random.Random(slots)
     return Cut(CLUSTER, tuple((3, int(dealt.gauss(rows, rows**0.5))) for _ in range(slots)))
 

@@ -1,4 +1,4 @@
-"""Scanning processes read the node's file themselves: they are asked for what it has."""
+"""Scanning processes read the node's file: they are asked only for rows that it has."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -25,7 +25,7 @@ SLOT = slot_of(LINK, SLOTS)
 
 
 class SlowFile(SmallDisk):
-    """A store whose file lacks rows until somebody is in a hurry often enough."""
+    """A store whose file lacks rows until it was hurried often enough."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ async def test_one_look_tells_which_links_have_changed(node: Node) -> None:
     assert await feed.touched(looked) is None, "nothing is known before the first look"
     assert looked[SLOT] == node.end
     assert await feed.touched(looked) == set()
-    assert asked == [], "nobody is asked for nothing"
+    assert asked == [], "no process is asked without new rows"
     put = Operation(verb="PUT", link=LINK, body=b'{"name": "b"}')
     assert (await node.driver.submit(put, 5.0)).status == 200
     assert await feed.touched(looked) == {LINK}

@@ -21,7 +21,7 @@ QUERY = {"prefix": "/core/examples/", "filter": "", "where": "", "versions": "la
 
 
 class Node:
-    """A node whose scanning process says what the test wants."""
+    """A node with a scanning process that answers as the test sets it."""
 
     def __init__(self, rpc: Rpc) -> None:
         self.rpc = rpc

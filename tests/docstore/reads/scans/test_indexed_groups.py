@@ -43,7 +43,7 @@ def is_number(value: Any) -> bool:
 
 
 def questions(rng: random.Random) -> tuple[str, Kept]:
-    """Return a filter, and what it means."""
+    """Return a filter, and the same condition in Python."""
     year, title = rng.choice([1960, 1979, 1986, 1990]), rng.choice(TITLES[:4])
     tag, name, city = rng.choice("ab"), rng.choice("xyz"), rng.choice(["Rome", "Oslo"])
     made: list[tuple[str, Kept]] = [
@@ -143,13 +143,13 @@ class Group:
         return [page["documentCount"], grouped["groups"]]
 
     async def searched_pages(self) -> float:
-        """Return the pages of scans that all nodes have read: no search by an index reads any."""
+        """Return the number of pages that scans have read; a search by an index reads none."""
         return sum(
             metrics(node).get("docstore_scan_pages_total", 0.0) for node in self.cluster.nodes
         )
 
     async def told_first(self, path: str, where: str, last: str) -> list[str]:
-        """Return the links that a new subscription with a replay tells before all changes.
+        """Return the links that a new subscription with a replay delivers before all changes.
 
         last: a document that fulfils the condition, whose next version ends the wait.
         """

@@ -36,7 +36,7 @@ def names(copy: IndexedCopy, filter_: str, **how: object) -> list[str]:
 
 
 def life(path: Path, seed: int, questions: int) -> set[str]:
-    """Ask generated questions while much happens; return the indexes that answered."""
+    """Ask generated questions between random events; return the indexes that answered."""
     (path / str(seed)).mkdir()
     copy = IndexedCopy(path / str(seed) / "docstore.db", seed)
     used, life = set(), Life(copy)

@@ -1,4 +1,4 @@
-"""The node's side of indexes: what it asks a process for, and of which slots it is sure."""
+"""The node's side of indexes: its questions to a process, and the slots of which it is sure."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ class Log:
 
 
 class Scans:
-    """A file with some rows of each slot, and what it was asked to index."""
+    """A file with some rows of each slot, and the requests to index them."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -46,7 +46,7 @@ class Node:
         self.indexing = Indexing(registry, scans, view, ("store", 1), file)
 
     async def round(self) -> dict[str, Any] | None:
-        """Return what one round asks for."""
+        """Return the request of one round."""
         self.scans.asked.clear()
         await self.indexing._follow()
         return self.scans.asked[0] if self.scans.asked else None

@@ -1,4 +1,4 @@
-"""What several copies have found is put together: in order, without a gap, and no more."""
+"""Results of several copies are merged: in order, without a gap, and no more."""
 
 from hypothesis import given
 from hypothesis import strategies as st

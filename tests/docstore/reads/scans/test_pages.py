@@ -35,7 +35,7 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
 def test_a_snapshot_at_any_cut(
     copy: Copy, form: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if form == "swept":  # Whatever there is, and not only where documents have few versions.
+    if form == "swept":  # Also where documents have many versions.
         monkeypatch.setattr("docstore.reads.scans.batches.SWEPT_VERSIONS", inf)
         form = "arrow"
     for _ in range(3):
@@ -97,7 +97,7 @@ def test_events_of_a_condition(copy: Copy, rows: int) -> None:
 
 
 def test_a_row_whose_version_before_is_purged_may_end_a_match(tmp_path: Path) -> None:
-    """A leave too many does no harm: one too few leaves a document with the reader for good."""
+    """A superfluous leave event is harmless: without one a reader keeps the document for good."""
     copy = Copy(tmp_path / "docstore.db", 1)
     copy.state = lambda rng: {"n": 0}
     copy.write_links(["/a/1", "/a/1", "/a/2"])

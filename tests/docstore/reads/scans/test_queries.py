@@ -1,4 +1,4 @@
-"""Queries of a group of real nodes: exact over all owners, whatever is written and whoever dies."""
+"""Queries of a group of real nodes: exact over all owners, during writes and kills."""
 
 import asyncio
 import json
@@ -373,7 +373,7 @@ async def trim_at_one(
     async with asyncio.timeout(180):
         while not is_gone:  # One of four nodes has no copy, and asks the others.
             for name, url in sorted(urls.items(), key=lambda each: each[0] != owner):
-                # The owner tells the others how far all copies are, and lets go of nothing.
+                # The owner tells the others how far all copies are, and trims no version.
                 before = {"kind": "CompactRequest", "beforeMicros": 1 if name == owner else last_us}
                 async with http.patch(f"{url}/core/management", json=before) as answer:
                     assert answer.status == 202

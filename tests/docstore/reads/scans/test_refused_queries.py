@@ -1,4 +1,4 @@
-"""Queries that are refused: cursors of others, what is not understood, what cannot be asked."""
+"""Queries that are refused: foreign cursors, malformed texts, impossible bodies."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ async def test_cursors_of_others_and_forged_ones_are_refused(
         {"said": {**said["said"], "limit": "x"}}, {"said": {**said["said"], "path": "/q/../x"}},
         {"said": {**said["said"], "asOf": 7}}, {"said": [1]}, {"more": 1},
     ):  # fmt: skip
-        made = pack_cursor(group, {**said, **wrong})  # By somebody who knows how they are made.
+        made = pack_cursor(group, {**said, **wrong})  # Packed as a node does it.
         assert (await asked(http, url, "/q", cursor=made))[0] == 400, wrong
     assert (await asked(http, url, "/moving", cursor=cursor))[0] == 400
     assert (await asked(http, url, "/q", cursor=cursor, **{"$limit": "5"}))[0] == 400

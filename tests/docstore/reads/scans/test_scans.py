@@ -1,4 +1,4 @@
-"""Scans of a real node: what it keeps of slots at rest, and for how long."""
+"""Scans of a real node: the segments that it keeps of slots at rest, and for how long."""
 
 import json
 import sqlite3

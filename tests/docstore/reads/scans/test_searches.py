@@ -34,7 +34,7 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
 
 
 def searched(copy: Copy, asked: dict[str, Any], rows: int) -> list[tuple[str, int]]:
-    """Return (link, version) of all that a search finds, page by page."""
+    """Return (link, version) of all documents that a search finds, page by page."""
     found: list[tuple[str, int]] = []
     after: Place | None = None
     while True:

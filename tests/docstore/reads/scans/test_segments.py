@@ -1,4 +1,4 @@
-"""Slots at rest, kept as columns: the same rows as from the file, and nothing that is not true."""
+"""Slots at rest, kept as columns: scans return the same rows as from the file."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ NARROW = ["documentVersion", "documentSelfLink"]
 
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However full the disk of this machine is."""
+    """Let segments be written even if the disk of this machine is nearly full."""
     monkeypatch.setattr("docstore.reads.scans.segments.FREE_BYTES_MAX", 0)
 
 
@@ -40,7 +40,7 @@ def copy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Copy]:
 
 
 def anew(copy: Copy, segments_bytes: int = PLENTY) -> None:
-    """Read by a new process, as it were, that may keep segments."""
+    """Read with a new server of pages, as a new process would, that may keep segments."""
     copy.pages.close()
     copy.pages = PageServer(str(copy.path), str(directory(copy)), segments_bytes)
 
@@ -71,7 +71,7 @@ def expected(
 
 
 def lose_all_documents(copy: Copy) -> None:
-    """Empty the file behind everybody's back: what is still read comes from somewhere else."""
+    """Empty the file unnoticed: rows that are still read come from segments."""
     connection = sqlite3.connect(copy.path)
     with connection:
         connection.execute("DELETE FROM current")

@@ -1,4 +1,4 @@
-"""Whose rows a feed brings, and how many, where it does not bring all."""
+"""The nodes whose rows a limited feed brings, and how many of each."""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Others:
     """Nodes that hold a slot each, and the node that asks them for it."""
 
     def __init__(self, rows: Sequence[int]) -> None:
-        """rows: how many each of them has."""
+        """rows: the number that each of them has."""
         self.rows = dict(zip(HOLDERS, rows, strict=True))
         self.brought = 0
         self.feed = Feed(
@@ -52,7 +52,7 @@ class Others:
         return ChangeLines(lines, until - after, [(slot, 1, until)])
 
     async def read(self, rows: int) -> deque[list[str]]:
-        """Return all there is, stretch by stretch."""
+        """Return all lines, stretch by stretch."""
         cut, stretches = Cut("c", ((1, 0),) * len(HOLDERS)), deque[list[str]]()
         while not stretches or stretches[-1]:
             stretch = await self.feed.read(ChangeFilter(["/"]), cut, rows)
@@ -68,10 +68,10 @@ async def test_a_stretch_has_no_more_rows_than_were_asked_for(rows: int) -> None
     others = Others([40, 50, 60])
     stretches = await others.read(rows)
     assert max(map(len, stretches)) <= rows
-    told = [each for stretch in stretches for each in stretch]
+    brought = [each for stretch in stretches for each in stretch]
     wanted = [f"{name}{n + 1}" for name, count in others.rows.items() for n in range(count)]
-    assert sorted(told) == sorted(wanted), "each once"
-    assert others.brought == len(wanted), "and nobody reads for nothing"
+    assert sorted(brought) == sorted(wanted), "each once"
+    assert others.brought == len(wanted), "no node reads rows in vain"
 
 
 async def test_each_node_has_its_turn() -> None:
@@ -85,7 +85,7 @@ async def test_a_node_without_rows_does_not_end_a_feed() -> None:
 
 
 async def test_each_slot_has_its_turn() -> None:
-    """However much others have: news of one are not behind the backlog of all before it."""
+    """New rows of one node do not wait for the backlog of the others."""
     ends = dict.fromkeys(range(8), 1_000)
 
     async def pages(question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -1,4 +1,4 @@
-"""How large an answer to a query may be: it has to fit into a frame of a link between nodes."""
+"""Answers to queries are limited: each must fit into a frame of a link between nodes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows as they lie on disk: all of them, page after page, each held against its checksum."""
+"""Rows on disk: all of them, page after page, each verified by its checksum."""
 
 import sqlite3
 from contextlib import closing
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def rows(path: Path) -> list[Row]:
-    """Sixty rows in three of four slots, and nobody who writes to the file any more."""
+    """Return sixty rows in three of four slots of a file that is closed."""
     author = Author()
     rows = [author.row(slot, f"/a/{n % 7}") for slot in (2, 5, 9) for n in range(20)]
     rows.append(author.row(5, "/a/3", deleted=True))
@@ -39,7 +39,7 @@ async def rows(path: Path) -> list[Row]:
 
 
 def answer(path: Path, **question: Any) -> tuple[dict[str, Any], bytes]:
-    """Return what a scanning process answers."""
+    """Return the answer of a scanning process."""
     with closing(PageServer(str(path))) as pages:
         fields, block = pages.answer(question)
     return fields, bytes(block)
@@ -70,7 +70,7 @@ def test_pages_have_all_rows_in_order(path: Path, rows: list[Row], most: int) ->
     for slot, after, until in spans:
         coverage = Coverage(slot, after, until)
         its = [each for block in blocks for each in block.log if each.slot == slot]
-        assert its  # Also of a slot without a row: what is kept of it is said.
+        assert its  # A slot without a row has a stretch too.
         for stretch in its:
             coverage.add(stretch)
         assert coverage.end() == (0, -1)
@@ -105,7 +105,7 @@ async def test_a_walk_says_which_history_is_trimmed(path: Path) -> None:
     [stretch] = block.log
     assert (stretch.kept, stretch.floor, stretch.held) == (4, 1, 1)
     assert stretch.rows == [rows[1], rows[4]]
-    # A log may be read from where nothing behind is missing, and from its beginning to no earlier.
+    # A log may be read from `kept` on, and from its beginning up to `kept` or later.
     assert rows_in(walked(path, of="log", ranges=[[2, 4, 5]])) == [rows[4]]
     assert rows_in(walked(path, of="log", ranges=[[2, 0, 4]])) == [rows[1]]
     for span in ([2, 3, 5], [2, 0, 3]):
