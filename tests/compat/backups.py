@@ -1,4 +1,4 @@
-"""Chains of backups, one of each format, and what is in them."""
+"""Chains of backups, one of each format, and their contents."""
 
 import tarfile
 import tempfile

@@ -12,7 +12,7 @@ from docstore.wire.link_messages import Hello, Message
 from docstore.wire.requests import Request
 
 PACKED_AS: dict[Any, Any] = {Verb: str, Media: str, Level: int, Select: Sequence[Any]}
-"""A type of few values -> what it is packed as: a sample is not one that anybody sends."""
+"""A type of few values -> its packed type: a sample need not be a message that nodes send."""
 
 
 class _Maker:

@@ -1,4 +1,4 @@
-"""Directories of nodes, one of each protocol, and what the nodes answered.
+"""Directories of nodes, one of each protocol, and the answers of those nodes.
 
 `store_N.tar.xz` has the directory of the only node of a group after a clean stop, and
 `expected.json`: path -> the page that the node answered.
@@ -47,7 +47,7 @@ class Asker:
 
 
 def fill(asker: Asker) -> list[str]:
-    """Make one of everything that is kept; return the paths that tell of it."""
+    """Make one of everything that a node stores; return the paths that show it."""
     paths: list[str] = []
     done = []
     for factory, options in LEVELS.items():
@@ -81,7 +81,7 @@ def fill(asker: Asker) -> list[str]:
 
 
 def answers(asker: Asker, paths: list[str]) -> dict[str, Any]:
-    """Return what a node answers to each path."""
+    """Return path -> the answer of a node."""
     return {path: asker.ask("GET", path) for path in paths}
 
 

@@ -19,7 +19,7 @@ each_version = pytest.mark.parametrize("golden", GOLDENS, ids=lambda each: str(e
 
 
 def test_frames_of_this_version_match_the_file_of_its_protocol() -> None:
-    """Whoever adds a field or a kind gives the protocol another number, and writes its file."""
+    """A new field or kind needs a new protocol number and its own file."""
     golden = next(each for each in GOLDENS if each["protocol"] == PROTOCOL)
     assert present() == golden
 

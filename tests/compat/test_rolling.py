@@ -23,7 +23,7 @@ PRESENT = ("-m", "docstore")
 LATER = (str(Path(__file__).parent / "later.py"),)
 STOP_S = 20.0
 AT_LEAST = 20
-"""Of each kind of request while a node is away."""
+"""Requests of each kind while a node is away."""
 
 
 class Load:
@@ -35,7 +35,7 @@ class Load:
         self.is_over = False
 
     async def documents(self) -> None:
-        """Write a document, read it, and so on; whatever fails ends the test."""
+        """Write a document, read it, and so on; any failure ends the test."""
         async with Client(self._urls) as client:
             while not self.is_over:
                 link = f"/notes/{self.written % 50}"
@@ -127,7 +127,7 @@ async def upgraded(cluster: LocalCluster, load: Load) -> None:
     for node in cluster.nodes:
         assert stored(cluster) == {PROTOCOL}
         await asyncio.to_thread(restart, cluster, node, LATER)
-        if node is cluster.nodes[0]:  # Beside two earlier ones.
+        if node is cluster.nodes[0]:  # The two others are earlier ones.
             assert await asyncio.to_thread(refused, node) >= 2
         await load.until_busy()
     await until(lambda: stored(cluster) == {PROTOCOL + 1})

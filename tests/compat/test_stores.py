@@ -1,4 +1,4 @@
-"""The directory of an earlier version's node is opened, and answers what it did."""
+"""A node opens the directory of an earlier version, and gives the same answers."""
 
 import json
 import tarfile
@@ -12,7 +12,7 @@ from tests.compat.stores import EXPECTED, SETTINGS, Asker, answers, files
 
 
 def without_words(answered: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers but for what problems say to people, which may be put better."""
+    """Return the answers without the words of problems, which may change."""
     for answer in answered.values():
         if answer["status"] >= 400:
             answer["page"] = {**answer["page"], "detail": "", "message": ""}

@@ -1,4 +1,4 @@
-"""Links between nodes of two versions speak what both know, and are upgraded in any order."""
+"""Links between nodes of two versions use a protocol of both; nodes are upgraded in any order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ DEADLINE_S = 10.0
 
 
 class Node:
-    """The links of one node, and what came over them."""
+    """The links of one node, and the messages that came over them."""
 
     def __init__(self, name: str, spoken: ProtocolRange) -> None:
         self.name, self.spoken = name, spoken
@@ -105,7 +105,7 @@ async def test_links_with_protocols_older_than_the_stored_one_are_ended() -> Non
         dialler.links.end_before(2)
         await until(lambda: dialler.lost.count("b") == 2 and acceptor.lost.count("a") == 2)
         assert "c" not in dialler.lost
-        # What is dialled anew is for the node to admit, or not.
+        # A link that is dialled anew is admitted by the node, or not.
         await until(lambda: dialler.linked.count("b") == 2)
 
 
@@ -122,7 +122,7 @@ def test_a_node_that_cannot_read_the_stored_protocol_is_not_linked(
     hello = Hello(1, "c", "b", "disk of b", 1, "a", "", b"", 1, ("", 0, 0))
     assert founding.admit(hello) == "it speaks protocol 1, the group stores data of 2"
     assert founding.admit(hello._replace(protocol=2)) is None
-    # One that belongs nowhere yet is told by who dials it.
+    # A node without a group learns of one from a node that dials it.
     blank = Founding(
         replace(config, join=("http://h:1",)), "a", replace(kept, configuration=None),
         learnt=lambda packed: None, outdated=lambda boot: None,
@@ -138,4 +138,4 @@ async def test_a_peer_that_speaks_nothing_of_ours_is_not_linked() -> None:
         dialler.links.connect("b", ("127.0.0.1", port))
         await until(lambda: dialler.links.counters["dials_refused"] >= 2)
         assert not dialler.linked
-        assert not acceptor.proposed  # Refused before it is looked at who it is.
+        assert not acceptor.proposed  # Refused before its identity is checked.

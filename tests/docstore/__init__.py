@@ -1,1 +1,1 @@
-"""Tests of what is kept."""
+"""Tests of the store."""

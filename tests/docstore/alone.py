@@ -1,4 +1,4 @@
-"""A driver that serves a group of one node, on a disk without room or in no hurry."""
+"""A driver that serves a group of one node, on a full or a slow disk."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ SLOTS = 4
 
 
 class SmallDisk(MemoryStore):
-    """A store that has no room for a while, and takes its time to say what it has."""
+    """A store that has no room for a while, and answers slowly."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refuses_rows = False
         self.refused = 0
         self.unreadable = 0
-        """How many of the next looks at it find no room for even that."""
+        """How many of the next reads fail for lack of room."""
         self.wrong: list[str] = []
 
     def submit(self, writes: Sequence[Write], then: Then) -> None:
@@ -51,7 +51,7 @@ class SmallDisk(MemoryStore):
         then(None)
 
     def keep(self, writes: Sequence[Write]) -> None:
-        """Put something on the disk, whatever room there is."""
+        """Put something on the disk, even without room."""
         try:
             self._ledger.apply(writes)
         except AssertionError as error:  # The ledger's own: a row that goes on from nothing.
@@ -79,7 +79,7 @@ def unlinked() -> PeerLinks:
     return PeerLinks(
         PeerEvents(
             hello=lambda peer: hello,
-            admit=lambda told: "nobody",
+            admit=lambda hello: "no peer",
             received=lambda peer, message, configuration: None,
             linked=lambda peer: None,
             lost=lambda peer: None,

@@ -1,4 +1,4 @@
-"""Atomic batches on three real nodes: all lines or none, whoever is asked, whatever is wrong."""
+"""Atomic batches on three real nodes: all lines or none, through any node."""
 
 import asyncio
 import gzip
@@ -125,7 +125,7 @@ async def test_one_instant_shows_all_of_a_batch_or_nothing_of_it_and_that_for_ev
 
     writing, seen = asyncio.create_task(write()), []
     while not is_over.is_set():
-        at = str(time.time_ns() // 1_000)  # What is under way may be of this time.
+        at = str(time.time_ns() // 1_000)  # A batch in progress may have this time.
         seen.append((at, await look(at)))
     await writing
     assert seen
@@ -203,7 +203,7 @@ async def test_malformed_batches_are_refused(client: Client, key: str) -> None:
 
 
 def lines_that_are_wrong(link: str) -> Iterator[tuple[Any, int]]:
-    """Yield what no line about a document of the factory is, and the status of its batch."""
+    """Yield malformed lines about a document of the factory, and the status of their batches."""
     for line in (7, None, [], {}, {"link": 7}, {"link": ""}, {"link": "/"}, [{"link": link}]):
         yield line, 400
     for name in ("/../k", "/", "/versions", "/\u0000", "/" + "a" * 1100):
@@ -289,7 +289,7 @@ class Writer:
         self.is_over = False
 
     async def run(self) -> None:
-        """Go on until it is over; a batch of unknown fate is left as it is."""
+        """Write until the test is over; skip a batch of unknown fate."""
         async with Client(self._urls) as client:
             while not self.is_over:
                 self.sent += 1

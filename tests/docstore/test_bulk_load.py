@@ -1,4 +1,4 @@
-"""A real node under more bulk load than it takes at once: it slows clients, and refuses nothing."""
+"""A real node under more bulk load than it takes at once slows clients and refuses nothing."""
 
 import asyncio
 import json

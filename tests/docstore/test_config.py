@@ -1,4 +1,4 @@
-"""Settings: what is understood, and the one line that names what is not."""
+"""Settings: accepted values, and the one line that names a wrong one."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
             {"insecure": True, "listen": "[::]:9000", "peer": "[::]:7", "advertise": "[fd0::1]:80"},
             ("[fd0::1]:80", "[fd0::1]:7", "[fd0::1]:9002"),
         ),
-        # What is bound at a host of its own is reached there; what is said goes before all.
+        # A port bound at a host of its own is reached there, unless its address is given.
         (
             {"listen": "127.0.0.1:1", "gossip": "127.0.0.2:2", "advertise": "h:3"},
             ("h:3", "h:2", "127.0.0.2:2"),
@@ -42,7 +42,7 @@ def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
             {"peer_advertise": "p:1", "gossip_advertise": "g:2"},
             ("127.0.0.1:8001", "p:1", "g:2"),
         ),
-        # The list of founders says where a founder is.
+        # The list of founders has the addresses of a founder.
         (
             {
                 "listen": "0.0.0.0:9000", "insecure": True, "node_id": "a",

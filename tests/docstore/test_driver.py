@@ -1,4 +1,4 @@
-"""The shell around the protocol: a disk without room, and the order of things."""
+"""The driver of the protocol: a disk without room, and the order of its work."""
 
 import asyncio
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ async def test_no_rows_are_stored_after_ones_that_a_full_disk_lost() -> None:
         assert 201 in statuses
         assert store.wrong == []
         await driver.stored()
-        # What memory believes to be durable is there.
+        # Rows that memory takes for durable are on the disk.
         for slot, log in replica.core.logs.items():
             [rows] = await store.read([Rows(slot, 1, log.durable)])
             assert isinstance(rows, list)
@@ -101,7 +101,7 @@ async def test_a_node_alone_on_a_full_disk_is_read_from_and_says_that_it_has_no_
 
 
 class FailingDisk(SmallDisk):
-    """A store that fails for good when it is told to."""
+    """A store that fails for good once `fails` is set."""
 
     fails = False
 
@@ -133,7 +133,7 @@ async def test_a_failed_disk_is_reported_and_ends_waiting_requests() -> None:
 async def test_a_disk_without_room_for_reads_is_reported_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Pinned: it was asked again for ever, and nobody was told why nobody was answered."""
+    """Pinned: the read was retried for ever, and no failure was reported."""
     monkeypatch.setattr(retry_while_full, "WITHOUT_ROOM_S", 0.2)
     store = SmallDisk()
     driver, _ = await alone(store)
@@ -152,7 +152,7 @@ async def test_a_disk_without_room_for_reads_is_reported_in_time(
 
 
 class SlowAnswers(SmallDisk):
-    """A store that answers some query when it is told to."""
+    """A store that answers the query `slow` once it may."""
 
     slow: Query | None = None
 

@@ -1,4 +1,4 @@
-"""Bulk jobs: each document once per batch, however often and in whatever order it is repeated."""
+"""Bulk jobs: each document once per batch, however often and in any order it is repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -158,13 +158,13 @@ async def test_level_2_survives_a_lost_disk_when_two_copies_were_reported(
     whole: LocalCluster,
 ) -> None:
     async with Client(whole.urls) as store:
-        told = {}
+        replicas = {}
         for number in range(50):
             _, headers, _ = await store.request(
                 "PUT", f"/sessions/{number}", b"{}", {"Content-Type": "application/json"}
             )
-            told[number] = int(headers["Docstore-Replicas"])
-    assert min(told.values()) >= 2
+            replicas[number] = int(headers["Docstore-Replicas"])
+    assert min(replicas.values()) >= 2
     lost = whole.nodes[1]
     whole.kill(lost)
     async with Client([whole.nodes[0].url, whole.nodes[2].url]) as store:

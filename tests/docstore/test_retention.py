@@ -1,4 +1,4 @@
-"""Real nodes that let go of old versions: what goes, what stays, who is filled with the rest."""
+"""Real nodes that trim old versions: which go, which stay, and copies filled anew with the rest."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: P
                 then = datetime.now(UTC).isoformat().replace("+", "%2B")
             for link in ("/counted/a", "/notes/a"):
                 await store.put(link, {"turn": turn})
-        # Shown are so many at once, be the others there or not.
+        # Three are shown at once, whether or not the others are trimmed yet.
         assert await versions(store, "/counted/a") == [9, 8, 7]
         assert (await store.get("/counted/a", version=7)).value["turn"] == 7
         for consistency in ("linearizable", "stale"):
@@ -103,13 +103,13 @@ async def test_a_factory_keeps_and_shows_as_many_versions_as_it_says(tmp_path: P
                     )
                 assert (refused.value.status, refused.value.code) == (410, "version-trimmed")
                 assert "version 7 is the earliest" in refused.value.problem["detail"]
-        # On every disk so many stay, of others the newest.
+        # On every disk three stay, and of other factories the newest.
         for node in arena.members:
             for link, left in (("/counted/a", 3), ("/notes/a", 1)):
                 await asyncio.to_thread(
                     until, lambda n=node, k=link, c=left: rows_of(n, k) == c, PATIENCE_S
                 )
-        # Who is filled anew has them as well.
+        # A replica that is filled anew has them as well.
         await arena.replace_disk(arena.members[0])
         await arena.recover()
         await arena.kill(arena.members[1])
@@ -138,7 +138,7 @@ async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
             await store.put(f"/notes/{number}", {"turn": 0})
             await store.put(f"/notes/{number}", {"turn": 1})
             await store.delete(f"/notes/{number}")
-        for number in range(200):  # The last row of a log stays, whatever it is.
+        for number in range(200):  # The last row of a log always stays.
             await store.put(f"/notes/x{number}", {})
         for node in arena.members:
             await asyncio.to_thread(until, lambda node=node: purged(node) >= 30, PATIENCE_S)
@@ -151,7 +151,7 @@ async def test_old_tombstones_go_and_numbers_go_on(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while await kinds(store) > 1:
                 await asyncio.sleep(0.1)
-        # Who is filled anew learns the floor as well.
+        # A replica that is filled anew learns the floor as well.
         await store.delete("/notes/0")
         last = (await store.put("/notes/0", {})).version
         await arena.replace_disk(arena.members[0])
@@ -228,7 +228,7 @@ async def test_a_named_snapshot_is_kept_until_it_is_deleted(tmp_path: Path) -> N
             cut = (await store.json("GET", "/core/spark/plan"))["cut"]
             await store.put("/core/snapshots/third", {"cut": cut})
             await store.bulk([{"link": f"/notes/{n}", "body": {"turn": 9}} for n in range(20)])
-            # What is older than the snapshot goes, and what is younger than it waits.
+            # Versions before the snapshot's go, and later ones wait.
             for node in arena.members:
                 await asyncio.to_thread(until, lambda node=node: trimmed(node) >= 40, PATIENCE_S)
             assert await turns(store, "third") == {2}
@@ -242,7 +242,7 @@ async def test_a_named_snapshot_is_kept_until_it_is_deleted(tmp_path: Path) -> N
 
 
 async def turns(store: Client, as_of: str) -> set[int] | None:
-    """Return what the notes say in a snapshot, None if it is gone."""
+    """Return the turns of the notes in a snapshot, None if it is gone."""
     plan = await store.json("GET", f"/core/spark/plan?asOf={as_of}")
     asked = {
         "prefix": "/notes/", "cut": list(enumerate(plan["ends"])), "columns": ["body"],

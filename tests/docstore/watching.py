@@ -17,7 +17,7 @@ POLL_S = 0.05
 
 
 def page_of(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a JSON page, that of a refusal as well; nothing when nobody answers."""
+    """Return a JSON page, that of a refusal as well; {} when no node answers."""
     try:
         asked = urllib.request.Request(url, headers=dict(headers or {}))
         with urllib.request.urlopen(asked, timeout=5) as answer:
@@ -53,7 +53,7 @@ def metrics(node: LocalNode) -> dict[str, float]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return what the machine says that a process holds in memory."""
+    """Return the resident memory of a process by the kernel's count."""
     pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 

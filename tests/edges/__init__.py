@@ -1,1 +1,1 @@
-"""Texts and traces that stay as they are while the inside of the product is moved about."""
+"""Texts and traces that must not change when the product is refactored."""

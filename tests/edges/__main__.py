@@ -34,7 +34,7 @@ def first(number: int) -> Mapping[str, Iterable[str]]:
 
 
 def compare(found: Traces, pinned: Traces) -> int:
-    """Print the seeds that do something else now; return how many they are."""
+    """Print the seeds with another hash now; return how many they are."""
     others = [
         f"{world} {seed}"
         for world in found

@@ -17,9 +17,9 @@ Pair = tuple[ast.expr | None, ast.expr | None]
 CODE = re.compile(r"[a-z]+(-[a-z]+)*\Z")
 CONSTANT = re.compile(r'^([A-Z_]+) = "([a-z]+(?:-[a-z]+)*)"', re.MULTILINE)
 HINT = re.compile(r"\b[45]\d\d\b|\bcode\b|Refusal")
-"""What a file has that names a status or a code."""
+"""A file that names a status or a code has one of these."""
 REFUSAL = {"status": ast.Constant(422), "code": ast.Constant("refused-by-service")}
-"""What a `Refusal` has where its caller names neither."""
+"""The defaults of a `Refusal`."""
 
 
 def codes() -> str:

@@ -1,4 +1,4 @@
-"""What a node's trace calls events, effects and messages, and what it names of them."""
+"""The names of events, effects and messages in a node's trace, and the members that it shows."""
 
 from collections.abc import Callable, Iterator
 from types import FunctionType

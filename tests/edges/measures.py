@@ -31,11 +31,11 @@ REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("PUT", "/notes/a", {"text": "x"}),
     ("GET", "/notes/a", None),
 )
-"""What the node is asked before it shows its metrics."""
+"""Requests to the node before it shows its metrics."""
 
 
 def metrics() -> str:
-    """Return what the node shows, with types and labels; what the docs name; names of counters."""
+    """Return metrics of the node with types and labels, those of the docs, and counters' names."""
     page = PAGE.read_text("utf-8")
     shown = _described(shown_by_a_node())
     parts = ["# shown by a node alone: labels, type"]

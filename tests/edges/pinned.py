@@ -16,9 +16,9 @@ from tests.edges.settings import settings
 GOLDEN = Path(__file__).parent / "golden"
 TRACES = Path(__file__).parent / "traces.json"
 Traces = Mapping[str, Mapping[str, str]]
-"""World -> seed -> the hash of what it does."""
+"""World -> seed -> the hash of its trace."""
 DEPTH = 5
-"""Of the description of HTTP: a response is a line."""
+"""The depth of the description of HTTP at which a response is a line."""
 
 
 def openapi() -> str:
@@ -29,7 +29,7 @@ def openapi() -> str:
 
 
 def _indented(value: Any, depth: int, before: str = "\n") -> str:
-    """Return JSON of which the outer objects have a member a line."""
+    """Return JSON with a line for each member of the outer objects."""
     if depth == 0 or not isinstance(value, dict) or not value:
         return json.dumps(value, sort_keys=True)
     inner = before + " "

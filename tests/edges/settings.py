@@ -1,4 +1,4 @@
-"""Every setting: its flag, its variable, its default and what is refused; and other variables."""
+"""Every setting: its flag, its variable, its default and its refusals; and other variables."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ INNER = {
     "replica": ReplicaConfig, "sessions": SessionsConfig, "streams": StreamsConfig,
     "gossip": GossipConfig,
 }  # fmt: skip
-"""What is set by no operator."""
+"""Inner settings, which no operator sets."""
 
 
 def settings() -> str:

@@ -26,7 +26,7 @@ def test_a_text_matches_its_golden_file(name: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:coroutine")  # Of whole nodes that were ended in the middle.
+@pytest.mark.filterwarnings("ignore:coroutine")  # Whole nodes are ended in the middle.
 @pytest.mark.parametrize("world", sorted(WORLDS))
 def test_a_seed_matches_its_pinned_trace(world: str) -> None:
     found = {seed: traced(world, int(seed)) for seed in PINNED[world]}

@@ -26,7 +26,7 @@ def every() -> str:
 
 
 def faults(page: str) -> Iterator[str]:
-    """Yield what is wrong with the names, texts and types of a page of metrics."""
+    """Yield the faults in names, texts and types of a page of metrics."""
     texts = dict(re.findall("^# HELP ([^ ]+) (.+)$", page, re.MULTILINE))
     types = dict(re.findall("^# TYPE ([^ ]+) (.+)$", page, re.MULTILINE))
     for sample in re.findall("^[a-z][^ {]+", page, re.MULTILINE):

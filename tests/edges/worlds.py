@@ -1,6 +1,6 @@
-"""A hash of what each simulated world does with a seed: the same before and after a mere move.
+"""A hash of the trace of each simulated world with a seed: a refactoring does not change it.
 
-It is of what was asked, answered, counted and drawn by lot: of no path, no class and no address.
+It covers requests, answers, counters and random draws: no path, no class and no address.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from tests.whole.spoiling import Spoiling
 from tests.whole.walking import Walking
 
 Trace = Callable[[int], Any]
-"""Returns values that tell what a seed did."""
+"""Returns the values that make up the trace of a seed."""
 BATCHES = 60
 CHANCE = {"boot", "checksum"}
 """Columns of the tables that differ from start to start."""
@@ -77,7 +77,7 @@ def _watched() -> Iterator[list[Any]]:
 
 
 def _simulated(play: Callable[[int], Any]) -> Trace:
-    """Return what a world in virtual time does: its outcome, its events, its lots."""
+    """Return the trace of a world in virtual time: its outcome, its events, its random draws."""
 
     def trace(seed: int) -> Any:
         with _watched() as worlds:
@@ -98,10 +98,10 @@ def _of_whole_nodes(kind: type[whole.Run], seed: int) -> Any:
             super().bury()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of nodes that were ended in the middle.
+        warnings.simplefilter("ignore")  # Nodes are ended in the middle.
         outcome = whole.run(seed, Kept)
-    told = (outcome.problems, outcome.stuck, outcome.operations, outcome.virtual_s)
-    return kept, told, outcome.faults, outcome.counters
+    ending = (outcome.problems, outcome.stuck, outcome.operations, outcome.virtual_s)
+    return kept, ending, outcome.faults, outcome.counters
 
 
 def _of_gossip(seed: int) -> Any:
@@ -166,7 +166,7 @@ QUICK: Mapping[str, Trace] = {
     "gossip": _of_gossip,
     "tables": _of_tables,
 }  # fmt: skip
-"""Worlds of which a seed takes a second or two."""
+"""Worlds that take a second or two for a seed."""
 WHOLE: Mapping[str, Trace] = {
     "whole": partial(_of_whole_nodes, whole.Run),
     "whole alone level 1": partial(_of_whole_nodes, AloneAtLevel1),
@@ -176,5 +176,5 @@ WHOLE: Mapping[str, Trace] = {
     "whole spoiling": partial(_of_whole_nodes, Spoiling),
     "whole walking": partial(_of_whole_nodes, Walking),
 }
-"""Worlds of whole nodes, of which a seed takes ten seconds."""
+"""Worlds of whole nodes, which take ten seconds for a seed."""
 WORLDS: Mapping[str, Trace] = {**QUICK, **WHOLE}

@@ -1,4 +1,4 @@
-"""What all tests of real agents share."""
+"""Fixtures that all tests of real agents share."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The network between simulated members: who hears whom, when, and how often."""
+"""The network between simulated members: losses, delays, duplicates and cuts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gossip import Address
 
 @dataclass(slots=True)
 class Network:
-    """What happens to what is sent. All of it may be changed at any time, by name of member."""
+    """The fate of messages. All settings may be changed at any time, by name of member."""
 
     rng: random.Random
     loss: float = 0.0
@@ -26,7 +26,7 @@ class Network:
     """Members that read their packets late, while their timers are on time."""
     starved_delay_s: tuple[float, float] = (0.5, 2.5)
     deaf: set[str] = field(default_factory=set)
-    """Nothing arrives there, although what they send gets out."""
+    """Nothing arrives there, although their messages get out."""
     mute: set[str] = field(default_factory=set)
     """Nothing that they send gets out."""
     without_udp: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Network:
     """(from, to): one direction of one pair."""
     group_of: dict[str, int] = field(default_factory=dict)
     unplugged: set[Address] = field(default_factory=set)
-    """Hosts that are gone, so that nobody even refuses a connection."""
+    """Hosts that are gone, so that connections are not even refused."""
 
     def partition(self, *groups: list[str]) -> None:
         """Let only members of the same group hear each other."""
@@ -48,7 +48,7 @@ class Network:
             cut.clear()
 
     def is_open(self, sender: str, target: str) -> bool:
-        """Whether anything gets from `sender` to `target`."""
+        """Say whether messages get from `sender` to `target`."""
         return (
             sender not in self.mute
             and target not in self.deaf

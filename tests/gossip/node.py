@@ -1,4 +1,4 @@
-"""One simulated process, and all that it did and was told."""
+"""One simulated process, its steps and its changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Node:
     stream_bytes_sent: int = 0
     datagrams_sent: int = 0
     acquainted: dict[str, State] = field(default_factory=dict)
-    """Whom it knew when it started."""
+    """Members that it knew when it started."""
     is_running: bool = True
     is_departed: bool = False
     paused_since_s: float | None = None
@@ -40,9 +40,9 @@ class Node:
     probes: int = 0
     probed_at: dict[str, int] = field(default_factory=dict)
     is_in_order: bool = True
-    """Nobody was probed out of turn."""
+    """No member was probed out of turn."""
     stable_since: int | None = None
-    """The number of the probe since which nobody came or went, in this node's eyes."""
+    """The number of the probe since which this node has seen no member come or go."""
 
     @property
     def conflicts(self) -> list[ReportConflict]:

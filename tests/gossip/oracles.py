@@ -1,4 +1,4 @@
-"""What must hold in every world, looked at after each step; each counts how often it looked.
+"""Invariants of every world, checked after each step; each counts its checks.
 
 The numbers are those of the list in docs/gossip.md.
 """
@@ -80,7 +80,7 @@ class Oracles:
         """Look at the answer to an accusation: it is given in the same step."""
         if accused < 0:
             return
-        assert node.swim.membership.me.incarnation > accused, "an accusation stands unanswered"
+        assert node.swim.membership.me.incarnation > accused, "an accusation was not refuted"
         self.fired["6 refutation"] += 1
 
     def sent(self, messages: tuple[DatagramMessage, ...], size: int | None, most: int) -> None:
@@ -149,11 +149,11 @@ class Oracles:
 
 
 def changes_in_order(node: Node) -> int:
-    """Check the order of what the application of `node` was told; return how much it was."""
+    """Check the order of the changes that the application of `node` got; return their number."""
     state: dict[str, State | None] = dict(node.acquainted)
     for _, change in node.changes:
         name = change.member.name
-        assert change.previous is state.get(name), f"{node.name} was told of {name} out of order"
+        assert change.previous is state.get(name), f"{node.name} got changes of {name} out of order"
         state[name] = change.member.state
     for member in node.swim.membership.table:
         if member.name != node.name and member.name in state:
@@ -162,7 +162,7 @@ def changes_in_order(node: Node) -> int:
 
 
 def encoded(messages: tuple[DatagramMessage, ...]) -> bytes:
-    """Return the datagram, checked to come back as it went."""
+    """Return the datagram; check that it decodes to the same messages."""
     data = wire.encode_datagram(messages)
     decoded = wire.decode_datagram(data)
     assert decoded.dropped_count == 0

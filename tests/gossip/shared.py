@@ -1,4 +1,4 @@
-"""Ten thousand tables in one process: what all believe is kept once, each keeps its differences.
+"""Ten thousand tables in one process: a shared base is kept once, each keeps its differences.
 
 Ten thousand full tables would be a hundred million records. Here all members share one base, and
 the order of probes is a permutation that is computed and not stored. The ordinary table and the
@@ -20,7 +20,7 @@ from tests.gossip.world import World
 
 
 class Base:
-    """The members that everybody knows from the start, all alive."""
+    """The members that every member knows from the start, all alive."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.names = [member.name for member in members]
@@ -88,7 +88,7 @@ class SharedTable(Table):
 
 
 class SharedOrder:
-    """Whom to probe next: a permutation i -> a * i + b, drawn anew for each pass."""
+    """The order of probes: a permutation i -> a * i + b, drawn anew for each pass."""
 
     def __init__(self, membership: Membership, names: Sequence[str]) -> None:
         self._membership = membership

@@ -1,7 +1,7 @@
 """Each idea of the protocol taken away, from outside: a check that holds must then fail.
 
-And each defect that others had and wrote about, put back in. What stands here proves that the
-checks look at something; the product knows nothing of it.
+And each published defect of other implementations, put back in. That proves that the checks
+look at something; the product knows nothing of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Check = Callable[[Config], bool]
 
 @dataclass(frozen=True)
 class Ablation:
-    """What is taken away, by settings or by putting something else in its place."""
+    """An idea to take away, by settings or by replacing a function, and the check that needs it."""
 
     holds: Check
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -89,7 +89,7 @@ def who_hears_nothing_condemns_few(config: Config) -> bool:
     world = world_of(1, config, 50)
     world.network.deaf.add("n9")
     world.run(60)
-    return len([1 for _, who, _ in world.told(State.DEAD) if who == "n9"]) <= 3
+    return len([1 for _, member, _ in world.told(State.DEAD) if member == "n9"]) <= 3
 
 
 def members_are_probed_in_turn(config: Config) -> bool:
@@ -231,7 +231,7 @@ def a_difference_that_gossip_missed_is_found(config: Config) -> bool:
     return held is not None and held.incarnation == other.me.incarnation
 
 
-# What stands in the place of what is taken away
+# Replacements of the functions that are taken away
 
 
 def _random_order(self: ProbeOrder) -> Member | None:
@@ -322,7 +322,7 @@ ABLATIONS = {
     "sums on pings": Ablation(
         a_difference_that_gossip_missed_is_found, changes=((AntiEntropy, "heard_sum", _no_effects),)
     ),
-    # Defects that others had
+    # Defects of other implementations
     "nacks that come too late": Ablation(
         a_true_death_is_no_reason_to_feel_ill, {"nack_fraction": 0.999}
     ),
@@ -341,7 +341,7 @@ ABLATIONS = {
         changes=((Awareness, "stretched_s", _interval_only),),
     ),
     "four sends in a small group": Ablation(a_small_group_repeats_enough, {"retransmit_min": 1}),
-    "goodbyes to those who left": Ablation(
+    "goodbyes to members that left": Ablation(
         a_goodbye_is_not_sent_to_members_that_left,
         changes=(
             (Swim, "_is_peer", _every_other_member),
@@ -375,7 +375,7 @@ def test_a_check_fails_without_its_idea(name: str) -> None:
     ablation = ABLATIONS[name]
     assert ablation.holds(LAN), "the check does not hold even with everything in place"
     with without(ablation) as config:
-        assert not ablation.holds(config), "nobody noticed"
+        assert not ablation.holds(config), "the check did not notice"
 
 
 def test_queue_and_asks_have_the_names_that_ablations_patch() -> None:

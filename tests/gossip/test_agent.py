@@ -130,7 +130,7 @@ async def test_a_blocked_loop_blames_itself(launch: Launch) -> None:
     await until(lambda: len(a.members()) == len(b.members()) == len(c.members()) == 3)
     changes: list[Change] = []
     a.subscribe(changes.append)
-    # All three share this loop; what is blocked is everybody's sight of everybody.
+    # All three share this loop, so each is blocked.
     end_s = time.monotonic() + 0.7
     while time.monotonic() < end_s:
         pass
@@ -230,7 +230,7 @@ async def test_an_agent_refuses_impossible_arguments(launch: Launch) -> None:
 
 
 async def test_nothing_is_left_after_stop() -> None:
-    gc.collect()  # What earlier tests left goes now, and not while we count.
+    gc.collect()  # Garbage of earlier tests goes now, and not during the count.
     files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a number of entries is wanted.
     tasks = len(asyncio.all_tasks())
     async with launching() as launch:

@@ -1,4 +1,4 @@
-"""What seldom happens: half tables, full memories, strange answers, goodbyes said twice."""
+"""Rare cases: half tables, full memories, strange answers, repeated goodbyes."""
 
 from __future__ import annotations
 

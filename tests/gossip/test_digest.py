@@ -1,4 +1,4 @@
-"""Tables compared by sums: what is in a sum, and when a difference is looked into."""
+"""Tables compared by sums: the contents of a sum, and the exchange after a difference."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Real agents that share a key, and what an attacker without it can do to them."""
+"""Real agents that share a key, and attacks without it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ async def test_36_a_key_is_rotated_under_traffic(launch: Launch) -> None:
     first = await launch("n0", security=secured())
     others = [await launch(f"n{number}", first, security=secured()) for number in range(1, 10)]
     agents = [first, *others]
-    everybody = {f"n{number}" for number in range(10)}
-    await until(lambda: all({m.name for m in agent.members()} == everybody for agent in agents))
+    names = {f"n{number}" for number in range(10)}
+    await until(lambda: all({m.name for m in agent.members()} == names for agent in agents))
     readers = [agent.events() for agent in agents]
     async with asyncio.timeout(30.0):
         rotation = first.rotation()
-        key = await rotation.install(everybody)
-        await rotation.use(everybody, key)
-        await rotation.remove(everybody, key_id(KEYS[0]))
+        key = await rotation.install(names)
+        await rotation.use(names, key)
+        await rotation.remove(names, key_id(KEYS[0]))
     for agent in agents:
         ring = agent._security.keyring
         assert ring is not None
@@ -138,7 +138,7 @@ async def test_37_replayed_datagrams_change_nothing(launch: Launch) -> None:
     await victim.stop()
     assert [news async for news in reader if type(news).__name__ != "Stalled"] == []
 
-    # A restart remembers no counter: what can still be repeated is ordered, and moves nothing.
+    # A restart remembers no counter: replayed messages are outdated, and change nothing.
     again = await launch("a", others[0], security=secured())
     await until(lambda: sees(again, "b") is State.ALIVE)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:

@@ -1,4 +1,4 @@
-"""What applications are told: every pair of states, bounded buffers, joins, verdicts."""
+"""News for applications: every pair of states, bounded buffers, joins, verdicts."""
 
 import asyncio
 
@@ -68,11 +68,11 @@ async def test_a_slow_reader_gets_the_number_lost_without_further_news() -> None
 
 async def test_a_join_returns_with_the_first_seed_that_answers(launch: Launch) -> None:
     first, second = await launch("a"), await launch("b")
-    nobody = ("127.0.0.1", 9)
-    report = await second.join([nobody, first.address])
+    unreachable = ("127.0.0.1", 9)
+    report = await second.join([unreachable, first.address])
     assert report.ok == [first.address]
     assert sees(second, "a") is State.ALIVE
-    await until(lambda: report.failed.get(nobody) == "connection refused")
+    await until(lambda: report.failed.get(unreachable) == "connection refused")
 
 
 async def test_a_join_without_an_answer_says_why_and_goes_on(launch: Launch) -> None:

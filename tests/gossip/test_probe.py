@@ -1,4 +1,4 @@
-"""Transcripts of probes: each event, and the whole list of what it asks for."""
+"""Transcripts of probes: each event, and the whole list of its effects."""
 
 from __future__ import annotations
 

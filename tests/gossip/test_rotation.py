@@ -1,4 +1,4 @@
-"""The change of a group's key, step by step, on members of which some cannot follow."""
+"""The change of a group's key, step by step, also when some members cannot follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a rumour or a table: whole effect lists, case by case."""
+"""Effects of a rumour or a table: whole lists, case by case."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_mutated_messages_never_raise() -> None:
         cut = rng.randrange(len(data) + 1) if rng.random() < 0.2 else len(data)
         decoded = decode_datagram(bytes(data[:cut]))
         decode_frame(bytes(data[:cut]))
-        # What was let through is sound: it can be said again.
+        # Decoded messages are sound: they can be encoded again.
         encode_datagram(decoded.messages)
 
 
@@ -210,7 +210,7 @@ def test_a_large_table_that_is_unsound_ends_early() -> None:
 
 
 def test_53_a_later_version_is_understood_as_far_as_we_know_it() -> None:
-    """What a member of the next version may say: more fields, more messages, none of ours gone."""
+    """The next version may add fields and messages, and removes none."""
     later = raw(
         [1, 7, "b", "a", 99, "more"],
         [5, "a", UID, 3, "10.0.0.1", 1, b"", "feature"],

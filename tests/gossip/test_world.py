@@ -1,4 +1,4 @@
-"""Whole groups in virtual time: what must happen, and what must never.
+"""Whole groups in virtual time: events that must happen, and events that must not.
 
 To replay a failure: `World(seed, config)` with the seed that the message prints.
 """
@@ -249,7 +249,7 @@ def test_of_two_living_processes_with_one_name_the_first_keeps_it() -> None:
     held = world.nodes["n0"].swim.membership.table.get("n4")
     assert held is not None
     assert held.address == first.address
-    # Nobody outbids anybody for ever: incarnations stay where they were.
+    # The two do not outbid each other for ever: the incarnation stays.
     assert held.incarnation <= first.swim.membership.me.incarnation + 2
 
 

@@ -183,11 +183,11 @@ class World:
         """Do something at a time to come."""
         heapq.heappush(self._heap, (max(at_s, self.now), next(self._ties), action))
 
-    # Sights
+    # Views of members
 
     @property
     def running(self) -> list[Node]:
-        """All who run and have not left."""
+        """Return the nodes that run and have not left."""
         return [node for node in self.nodes.values() if node.is_running and not node.is_departed]
 
     def sees(self, observer: str, subject: str) -> State | None:
@@ -195,7 +195,7 @@ class World:
         return member.state if member is not None else None
 
     def all_see(self, states: dict[str, State]) -> bool:
-        """Whether every running node holds exactly `states`, those it has left out apart."""
+        """Say whether every running node holds the members of `states` in these states."""
         return all(
             self.sees(node.name, subject) is state
             for node in self.running
@@ -203,7 +203,7 @@ class World:
         )
 
     def all_agree(self) -> bool:
-        """Whether every running node holds every running node alive."""
+        """Say whether every running node holds every running node alive, and no other."""
         names = [node.name for node in self.running]
         return all(
             node.swim.membership.table.live_count == len(names)
@@ -212,11 +212,11 @@ class World:
         )
 
     def ever(self, state: State) -> set[str]:
-        """Who was ever held to be in `state`, by anybody."""
+        """Return the members that any member ever held to be in `state`."""
         return {name for _, _, name in self.told(state)}
 
     def told(self, state: State) -> list[tuple[float, str, str]]:
-        """Return (when, observer, subject) of every word to an application of this state."""
+        """Return (when, observer, subject) of every change to `state` that an application got."""
         return sorted(
             (at_s, node.name, change.member.name)
             for node in self.everyone
@@ -232,7 +232,7 @@ class World:
         return f"seed {self._seed} at {self.now:.2f} s\n" + "\n".join(rows)[:4000]
 
     def check_news(self) -> None:
-        """Check the order of all that applications were told."""
+        """Check the order of all changes that applications got."""
         self.oracles.fired["14 news"] += sum(map(changes_in_order, self.everyone))
 
     @property

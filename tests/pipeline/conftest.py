@@ -69,14 +69,14 @@ def spark(hasty_java: None) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    # Streams let go of records at once: what is lost is read here as well.
+    # Streams trim records at once, since tests read lost ones too.
     with LocalCluster(3, settings=("--streams-retention-check-s", "0.2")) as group:
         yield group
 
 
 @pytest.fixture
 def factory(cluster: LocalCluster, request: pytest.FixtureRequest) -> "Stage":
-    """A factory of the test's own, for a test whose Spark is another process."""
+    """A factory for one test, whose Spark is another process."""
     from tests.pipeline.stage import Stage
 
     return Stage.of(None, cluster, "/t-" + request.node.name.split("[")[0].replace("_", "-"))
@@ -84,7 +84,7 @@ def factory(cluster: LocalCluster, request: pytest.FixtureRequest) -> "Stage":
 
 @pytest.fixture
 def stage(spark: Any, factory: "Stage") -> "Stage":
-    """A factory of the test's own."""
+    """A factory for one test."""
     return replace(factory, spark=spark)
 
 

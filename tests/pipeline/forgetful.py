@@ -20,7 +20,7 @@ class Forgetful(LocalCluster):
         self.nodes = arena.members
 
     def until_trimmed(self, rows: int) -> None:
-        """Return when every node has let go of so many rows' past."""
+        """Return when every node has trimmed the history of `rows` rows."""
         deadline = time.monotonic() + 60
         while not all(self._trimmed(node) >= rows for node in self.nodes):
             assert time.monotonic() < deadline

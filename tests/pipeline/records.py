@@ -27,7 +27,7 @@ def flights(count: int, first: int = 0) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of the test's own."""
+    """A topic for one test."""
 
     spark: Any
     cluster: LocalCluster
@@ -55,7 +55,7 @@ class Topic:
         return f"/core/streams/{self.name}"
 
     def page(self) -> list[dict[str, Any]]:
-        """Return what the topic's page says of its partitions."""
+        """Return the partitions on the topic's page."""
         return list(self.group.json("GET", self.path)["partitions"])
 
     def post(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -85,7 +85,7 @@ class Topic:
                     raise
 
     def lose(self) -> int:
-        """Return how many records retention has let go of, once there are some, of partition 0."""
+        """Return how many records of partition 0 retention has trimmed, once there are some."""
         deadline = time.monotonic() + 30
         row = {"number": -1, "origin": "ABQ", "delay": 0}
         body = {"value": row, "partition": 0}

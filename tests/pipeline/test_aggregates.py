@@ -1,4 +1,4 @@
-"""Aggregates of the nodes equal Spark's own over the same rows, and cost less."""
+"""Aggregates by the nodes equal Spark's over the same rows, and cost less."""
 
 from typing import Any
 

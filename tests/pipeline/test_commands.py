@@ -44,7 +44,7 @@ def refused(capfd: Captured, *asked: str) -> str:
 
 
 def any_of(count: int) -> str:
-    """Return a condition of so many alternatives."""
+    """Return a condition of `count` alternatives."""
     return " or ".join(f"n={n}" for n in range(count))
 
 
@@ -55,7 +55,7 @@ def test_every_command_takes_json() -> None:
 
 @pytest.fixture
 def files(stage: Stage, tmp_path: Path, capfd: Captured) -> Path:
-    """A directory with a file of films, and an export of which a part was lost."""
+    """A directory with a file of films, and an export that lacks a part."""
     (tmp_path / "films.ndjson").write_text('{"title": "Heat", "year": 1995}\n')
     (tmp_path / "expires.ndjson").write_text('{"documentExpirationTimeMicros": "soon"}\n')
     stage.put({"a": {"n": 1}, "b": {"n": 2}})
@@ -150,7 +150,7 @@ def test_a_condition_of_very_many_alternatives_is_carried_out(
     assert (code, json.loads(out)["rows"]) == (0, 2)
 
 
-@pytest.mark.thorough  # It waits until the past is let go of.
+@pytest.mark.thorough  # It waits until history is trimmed.
 def test_a_feed_whose_beginning_is_gone_is_one_line(
     spark: Any, tmp_path: Path, capfd: Captured
 ) -> None:

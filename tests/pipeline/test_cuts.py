@@ -1,4 +1,4 @@
-"""All reads of one query belong to one cut, in every form and however Spark plans it."""
+"""All reads of one query belong to one cut, in every form and every plan of Spark."""
 
 from typing import Any
 

@@ -181,7 +181,7 @@ def test_the_command_says_one_line_before_spark_starts(
 def test_a_job_whose_failure_cannot_be_stored_reports_its_own_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pinned: it reported that its document could not be written, and not why it had failed."""
+    """Pinned: it reported that its document could not be written, not the cause of its failure."""
     with LocalCluster(1) as cluster:
 
         def job(work: Work) -> dict[str, Any]:

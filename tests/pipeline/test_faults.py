@@ -40,13 +40,13 @@ def filled(spark: Any, cluster: LocalCluster) -> Stage:
 
 @pytest.fixture(scope="module")
 def whole(spark: Any, cluster: LocalCluster) -> Stage:
-    """Nodes that all tests share: only the way to them is hurt."""
+    """Nodes that all tests share: only the connections to them fail."""
     return filled(spark, cluster)
 
 
 @pytest.fixture
 def own(spark: Any, tmp_path: Path) -> Iterator[Stage]:
-    """A group of the test's own, to be hurt."""
+    """A group for one test, with nodes to kill."""
     with LocalCluster(3, tmp_path / "own") as cluster:
         yield filled(spark, cluster)
 
@@ -65,7 +65,7 @@ def links(share: scanning.ScanShare) -> list[str]:
 
 
 class BreakingProxy:
-    """Passes on to a node, and breaks the first connections after so many bytes of the answer."""
+    """Passes on to a node, and breaks the first connections after `after` bytes of the answer."""
 
     def __init__(self, url: str, after: int = 0, times: int = 0) -> None:
         parts = urlsplit(url)
@@ -179,7 +179,7 @@ def test_a15_aggregates_count_nothing_twice_when_an_answer_breaks_off(
     honest = BreakingProxy(urls[0])
     full = totals(honest.url)
     honest.close()
-    # How long an answer is depends on who owns how much; so it is broken at a share of it.
+    # The length of an answer depends on the owners, so it is broken at a share of it.
     proxy = BreakingProxy(urls[0], int(share * honest.longest), 3)
     found = totals(proxy.url, urls[1])
     proxy.close()
@@ -277,7 +277,7 @@ def test_a35_a_view_survives_owners_and_its_own_driver(own: Stage, tmp_path: Pat
             own.cluster.kill(own.cluster.nodes[number])
             own.cluster.start(own.cluster.nodes[number])
             own.cluster.wait_ready()
-            query.stop()  # In the middle of whatever it does.
+            query.stop()  # In the middle of its work.
     finally:
         over.set()
         writer.join()

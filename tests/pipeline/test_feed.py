@@ -22,7 +22,7 @@ from tests.pipeline.stage import Stage
 
 
 def follow(stage: Stage, scratch: Path, **options: Any) -> list[dict[str, Any]]:
-    """Read what the feed has up to now into Parquet; return the batches' progress."""
+    """Read the feed up to now into Parquet; return the batches' progress."""
     feed = pipeline.changes(stage.spark, stage.url, stage.path, **options)
     writer = feed.writeStream.format("parquet").option("path", str(scratch / "out"))
     writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
@@ -54,7 +54,7 @@ def test_an_end_before_the_start_is_an_error_and_not_an_empty_table() -> None:
 
 
 class Writing:
-    """Somebody who goes on writing beside a test, without taking the whole machine for it."""
+    """A thread that writes beside a test, without taking the whole machine."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -164,7 +164,7 @@ def test_a_stream_can_begin_with_all_that_is_there(stage: Stage, scratch: Path) 
     feed = stage.spark.read.parquet(str(scratch / "out"))
     actions = {row[0]: row[1] for row in feed.groupBy("documentUpdateAction").count().collect()}
     assert actions == {"SNAPSHOT": 29, "PUT": 1}
-    # What begins a feed is no change: nothing was before it.
+    # A row of the initial snapshot is no change: it has no version before.
     changed = feed.filter("before IS NOT NULL").select("documentUpdateAction").collect()
     assert {row[0] for row in changed} == {"PUT"}
     assert folded(feed) == stage.documents()
@@ -196,7 +196,7 @@ def test_a19_a_share_of_the_lag_is_exact_and_comes_to_the_end(lags: list[int], r
 
 @pytest.fixture(scope="module")
 def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A group that lets go of old versions after a second."""
+    """A group that trims old versions after a second."""
     with forgetful(tmp_path_factory.mktemp("trimmed")) as cluster:
         stage = Stage.of(spark, cluster, "/trimmed")
         for turn in range(5):
@@ -219,7 +219,7 @@ def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
     assert trimmed.changes(start="earliest").count() == skipped.count()
 
 
-@pytest.mark.thorough  # It waits until all would be gone that nobody holds.
+@pytest.mark.thorough  # It waits until all versions that no snapshot holds would be gone.
 def test_a_named_consumer_finds_all_unread_changes(spark: Any, scratch: Path) -> None:
     with forgetful(scratch, retention_s=6.0) as cluster:
         stage = Stage.of(spark, cluster, "/held")
@@ -239,7 +239,7 @@ def test_a_named_consumer_finds_all_unread_changes(spark: Any, scratch: Path) ->
         names = [str(n) for n in range(50)]
         for turn in range(4):
             stage.put({name: {"turn": turn} for name in names})
-        time.sleep(12.0)  # Twice as long as anything is kept here that nobody holds.
+        time.sleep(12.0)  # Twice the retention of versions that no snapshot holds.
         stage.put({"0": {"turn": 4}})
         follow()
         assert sorted(turn for name, turn in rows if name == "0") == [0, 1, 2, 3, 4]
@@ -247,7 +247,7 @@ def test_a_named_consumer_finds_all_unread_changes(spark: Any, scratch: Path) ->
         held = spark.read.format("docstore.admin").option("url", stage.url).load("snapshots")
         assert [row.name for row in held.collect()] == ["consumer-slow"]
         pipeline.drop_snapshot(stage.url, "consumer-slow")
-        cluster.until_trimmed(100)  # What nobody holds goes.
+        cluster.until_trimmed(100)  # Versions that no snapshot holds go.
 
 
 def changed(batch: Any) -> list[tuple[str, int]]:

@@ -41,7 +41,7 @@ def test_a_process_with_open_connections_ends_silently(cluster: LocalCluster) ->
     ],
 )
 def test_another_server_is_not_taken_for_a_node(head: bytes, met: str) -> None:
-    """What it answered was looked into: a KeyError."""
+    """Pinned: its answer was read as a node's, with a KeyError."""
     answer = b"HTTP/1.1 " + head + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     with serving(answer) as url, pytest.raises(NoNode) as raised:
         GroupClient([url]).json("GET", "/core/spark/plan?asOf=latest")

@@ -100,7 +100,7 @@ def test_lines_that_are_no_rows_are_named_skipped_or_kept(stage: Stage, tmp_path
     said = sorted(each["detail"].partition("bad lines.ndjson: ")[2] for each in letters)
     assert [each.partition(":")[0] for each in said] == ["line 3", "line 5", "line 6", "line 7"]
     assert '{"id": "x", "y"' in {each["row"] for each in letters}
-    # Where the end is lost, nobody knows what was passed over.
+    # Without its end, the lines that would be skipped are unknown.
     broken = written(tmp_path / "broken.json", '[{"id": "1"},\n{"id": "2"')
     with pytest.raises(BadLines, match=r"broken\.json: line 2: not JSON"):
         run(stage, broken, bad_lines="skip")
@@ -156,7 +156,7 @@ TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
     "m": (pa.map_(pa.date32(), pa.int64()), [(DAY.date(), None)], {"1850-01-01": None}),
     "a.`b": (pa.struct([("x", pa.list_(pa.binary()))]), {"x": [None, b"a"]}, {"x": [None, "YQ=="]}),
 }  # fmt: skip
-"""Columns of a file: their type, a value, and what is stored of it."""
+"""Columns of a file: their type, a value, and its stored form."""
 
 
 @pytest.mark.thorough
@@ -205,7 +205,7 @@ def test_a_column_without_a_form_is_refused_before_anything_is_read(
 def test_two_columns_of_one_name_are_refused_with_their_file(
     stage: Stage, tmp_path: Path, names: str
 ) -> None:
-    """Of one name to Spark: whether letters are small or capital says nothing there."""
+    """Spark takes such names for one, since it ignores the case of letters."""
     table = pa.table([pa.array([1]), pa.array([2])], names=names.split())
     pq.write_table(table, tmp_path / "a.parquet")
     with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as file:

@@ -37,7 +37,7 @@ def contents(stage: Stage, path: str) -> dict[str, Any]:
 
 @pytest.fixture
 def films(tmp_path: Path) -> Path:
-    """A file such as people have: an array, with titles that no path can hold."""
+    """A typical file: an array, with titles that no path can hold."""
     rows = [
         {"title": f"Film {n % 40}: {'é' * (n % 3)}/", "year": 1980 + n % 45, "genres": genres(n)}
         for n in range(200)
@@ -60,7 +60,7 @@ def test_a_file_goes_in_and_comes_out_and_back(stage: Stage, films: Path, tmp_pa
     first = work(stage, "export", job_id="ex").run(export, path=stage.path, to=to)
     assert first["rows"] == 200
     assert work(stage, "export", job_id="ex").run(export, path=stage.path, to=to)["repeated"]
-    # Anybody's Parquet.
+    # Parquet that any reader reads.
     plain = stage.spark.newSession().read.parquet(to)
     assert plain.count() == len(pd.read_parquet(to)) == 200
     back = f"{stage.path}-back"
@@ -230,7 +230,7 @@ def test_a33_an_audit_names_differences_and_changes_nothing(spark: Any, tmp_path
 
 
 def _spoil(file: Path, path: str, altered: str, missing: str, copied: str) -> None:
-    """Alter one copy, remove one, and add one that nobody wrote."""
+    """Alter one copy, remove one, and add one that no client wrote."""
     connection = sqlite3.connect(file)
     with connection:
         for link, sql in (
@@ -281,9 +281,9 @@ def test_compact_removes_versions_that_no_snapshot_holds(stage: Stage, tmp_path:
         for turn in range(5):
             counted.put({str(n): {"turn": turn} for n in range(3)})
         held = cuts.snapshot(own.url, "before", ttl_s=600)
-        own.put({str(n): {"turn": 9} for n in range(2, 5)})  # What was there is held.
+        own.put({str(n): {"turn": 9} for n in range(2, 5)})  # "before" holds the old ones.
         dry = Work(own.spark, own.url, "compact", dry_run=True).run(compact, older_than="0s")
-        # All older ones, and what was deleted; of those that are counted all but two.
+        # All older versions and deleted documents; of counted factories all but two versions.
         assert dry["versions"] == {"/notes": 2 * 20 + 2, "/counted": 3 * 3}
         assert len(own.history("2")) == 4
 

@@ -1,4 +1,4 @@
-"""Jobs whose Spark is a process of their own: commands, executors, a driver that is paused."""
+"""Jobs with Spark in a process of their own: commands, executors, a paused driver."""
 
 import json
 import os

@@ -24,7 +24,7 @@ ODD: list[Any] = [None, True, "NaN", "Infinity", "-Infinity", "x", 1.5, {}, [], 
 
 
 class Said(NamedTuple):
-    """A condition of Spark as text, and as a source gets it."""
+    """A condition of Spark as text, and in the form that a source gets."""
 
     text: str
     filter: P.Filter

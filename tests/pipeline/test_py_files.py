@@ -58,7 +58,7 @@ def test_a01_formats_that_came_with_py_files(factory: Stage, tmp_path: Path) -> 
 
 
 def without_us(directory: Path) -> Path:
-    """Return a folder of all that is installed here, but this project."""
+    """Return a folder of all installed packages except this project."""
     directory.mkdir()
     for entry in Path(pyspark.__file__).parent.parent.iterdir():
         if "docstore" not in entry.name and entry.suffix != ".pth":

@@ -127,7 +127,7 @@ def test_a09_a_malformed_condition_is_refused_at_load(thousands: Stage, where: s
 def test_tables_and_feeds_find_the_documents_of_the_page_of_conditions(
     stage: Stage, step: int
 ) -> None:
-    """Not in the factory of the page: another test has other documents there."""
+    """The factory is not that of the page, which has documents of another test."""
     if not stage.documents():
         films = table.documents()
         stage.put({link.removeprefix("/films/"): each for link, each in films.items()})

@@ -1,4 +1,4 @@
-"""A repeated job id changes nothing that the job has done, or is refused."""
+"""A job with a repeated id changes no row of the first run, or is refused."""
 
 import shutil
 from pathlib import Path

@@ -49,7 +49,7 @@ TYPED: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "deep": ("struct<a: map<string, array<bigint>>>", st.fixed_dictionaries(
         {"a": st.dictionaries(TEXT, st.lists(st.none() | WHOLE, max_size=2), max_size=3)})),
 }  # fmt: skip
-"""Columns: their types, and what is in them."""
+"""Columns: their types and values."""
 ROW = st.fixed_dictionaries({name: st.none() | drawn for name, (_, drawn) in TYPED.items()})
 
 
@@ -70,7 +70,7 @@ def generated(
 
 
 def meant(body: dict[str, Any]) -> bytes:
-    """Return what equal documents have equal."""
+    """Return a value that is equal for equal documents."""
     return strict.canonical({name: body[name] for name in body if name not in STORE_SET})
 
 
@@ -101,7 +101,7 @@ def through_columns(stage: Stage, rows: list[dict[str, Any]], into: str) -> None
 
 
 def read_everywhere(stage: Stage, path: str, to: Path) -> list[dict[str, bytes]]:
-    """Return id -> what is meant, by `read`, by an export, and over HTTP."""
+    """Return id -> the meaning of its document, by `read`, by an export, and over HTTP."""
     table = tables.read(stage.spark, stage.url, path, columns=("documentSelfLink", "body"))
     Work(stage.spark, stage.url, "export").run(export, path=path, to=str(to))
     exported = pq.read_table(to, columns=["documentSelfLink", "body"]).to_pylist()
@@ -141,7 +141,7 @@ def test_documents_come_out_equal_by_value(
     rows, written = generated(count, ROW, "row-{}"), f"{stage.path}-{count}-written"
     through_table(stage, documents, written)
     through_columns(stage, rows, written)
-    for row in rows:  # What is null in a column is left out.
+    for row in rows:  # A null in a column is left out.
         wanted[row["id"]] = meant({name: row[name] for name in row if row[name] is not None})
     for found in read_everywhere(stage, written, tmp_path / "written"):
         assert found == wanted

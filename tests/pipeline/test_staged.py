@@ -27,14 +27,14 @@ SCHEMA = StructType([StructField("name", StringType()), StructField("n", LongTyp
 
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A group to be hurt."""
+    """A group with nodes to kill."""
     with LocalCluster(3, tmp_path_factory.mktemp("fragile")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def own(spark: Any, fragile: LocalCluster, request: pytest.FixtureRequest) -> Stage:
-    """A factory of the test's own in that group, all of which serves."""
+    """A factory for one test in that group, once all nodes serve."""
     start_all(fragile)
     return Stage.of(spark, fragile, "/" + request.node.name.replace("_", "-"))
 
@@ -64,7 +64,7 @@ def test_a_job_that_fails_has_changed_nothing(stage: Stage) -> None:
         write(stage, broken, commit="staged", job_id="half", ordered=False)
     assert stage.documents() == {"00000": {"old": True}}
     assert stage.group.json("GET", "/core/spark/jobs/half")["state"] == "ABORTED"
-    # A task that was on its way when others failed may bring its part yet: nobody asks for it.
+    # A task that ran when others failed may still bring its part: the job ignores it.
     done = write(stage, rows, commit="staged", job_id="half", ordered=False)
     assert (done["written"], len(stage.documents())) == (2000, 2000)
 
@@ -125,7 +125,7 @@ def test_a_commit_that_was_left_in_the_middle_is_finished(
         driver.setattr(staged, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
             job.commit([message])
-    job.abort([message])  # What Spark would have called, had it lived.
+    job.abort([message])  # The call that Spark makes if it survives.
     assert job_of(Options({"url": own.url}), "left")["state"] == "COMMITTING"
     command = [sys.executable, "-m", "docstore", "spark", "finish", "left", "--url", own.url]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)

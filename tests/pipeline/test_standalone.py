@@ -32,7 +32,7 @@ spark.stop()
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
-    group = LocalCluster(1, tmp_path)  # Never started: its ports are claimed, and nobody else's.
+    group = LocalCluster(1, tmp_path)  # Never started: it only claims the ports.
     port = int(group.urls[0].rpartition(":")[2])
     address = f"spark://127.0.0.1:{port}"
     deploy, script = "org.apache.spark.deploy", str(home / "bin" / "spark-class")

@@ -25,12 +25,12 @@ NOBODY = "http://127.0.0.1:1"
 
 @pytest.fixture
 def topic(spark: Any, cluster: LocalCluster, request: pytest.FixtureRequest) -> Topic:
-    """A topic of the test's own, of three partitions."""
+    """A topic of three partitions for one test."""
     return Topic.of(spark, cluster, request.node.name.split("[")[0])
 
 
 def once(stream: Any, scratch: Path, *, form: str = "parquet", **options: Any) -> Any:
-    """Write what a stream has up to now, and return the query."""
+    """Write the records of a stream up to now, and return the query."""
     options = {"checkpointLocation": str(scratch / "checkpoint"), **options}
     if form == "parquet":
         options["path"] = str(scratch / "out")
@@ -224,7 +224,7 @@ def test_a_repeated_task_adds_nothing(topic: Topic) -> None:
 def test_a_batch_that_is_repeated_after_the_topic_got_partitions_adds_nothing(
     topic: Topic,
 ) -> None:
-    """Keys that belong to a new partition go to where the first run has sent them."""
+    """Keys of a new partition go to the partition of the first run."""
     rows = frame(topic, flights(50))
     topic.write(rows, jobId="grown")
     topic.group.json("PATCH", topic.path, {"partitions": 5})

@@ -152,7 +152,7 @@ def test_an_end_before_the_beginning_is_an_error_and_not_an_empty_table(
     with pytest.raises(ValueError, match="partition 0 of flights would end at"):
         ends()
     if "startingOffsets" not in given:
-        ends(failOnDataLoss="false")  # What was there is lost, which this permits.
+        ends(failOnDataLoss="false")  # Records were lost, which this option permits.
 
 
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
@@ -213,7 +213,7 @@ def test_a_producer_is_named_by_its_job_and_its_epoch_by_the_batch() -> None:
 
 @contextmanager
 def node_that_shows(**partition: object) -> Iterator[str]:
-    """Run a node whose topics have one partition, about which it says this."""
+    """Run a node whose topics have one partition, with these figures."""
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -101,7 +101,7 @@ def lines(kind: T.DataType, column: pa.Array, **options: str) -> list[BulkLine]:
 
 
 def kept(line: BulkLine) -> str:
-    """Return the body that a node keeps of a line: parsed and written anew."""
+    """Return the body that a node stores for a line: parsed and written anew."""
     assert line.wrong == ""
     return store.dump(store.parse(line.value)["body"]).decode()
 
@@ -113,7 +113,7 @@ def read(texts: Sequence[str], kind: pa.DataType, mode: str = bodies.FAIL) -> pa
 
 
 def plain(value: Any) -> Any:
-    """Return what is equal for equal values, of NaN too."""
+    """Return a value that is equal for equal ones, NaN included."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else (value, math.copysign(1.0, value))
     if isinstance(value, list):

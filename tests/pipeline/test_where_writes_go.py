@@ -1,4 +1,4 @@
-"""Rows are written below the path of the write, whatever links they carry."""
+"""Rows are written below the path of the write, whichever links they have."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SCHEMA = StructType([StructField("key", StringType()), StructField("body", Strin
 
 
 def lines(key: str, **options: str) -> Any:
-    """Return what becomes of a row with this key, written to /best."""
+    """Return the line of a row with this key, written to /best."""
     given = {"path": "/best", "key": "key", **{k.lower(): v for k, v in options.items()}}
     batch = pa.RecordBatch.from_pydict({"key": [key], "body": ["{}"]})
     (line,) = BulkLines(Options(given), SCHEMA, 64).of(batch, "job", 0)

@@ -1,4 +1,4 @@
-"""Three whole nodes in virtual time, on a network and disks whose delays never vary."""
+"""Three whole nodes in virtual time, on a network and disks with constant delays."""
 
 import asyncio
 import json
@@ -184,7 +184,7 @@ class Stage(Run):
         self.loop.call_later(seconds, call, context=Context())
 
     def slot(self, link: str) -> TraceFilter:
-        """Return what is to be shown of a document's slot."""
+        """Return the filter of steps for a document's slot."""
         return TraceFilter(slot_of(link, SLOTS), SLOTS)
 
     # Steps of the recorders
@@ -242,7 +242,7 @@ def _says_more(step: Step, kinds: Collection[str]) -> bool:
 
 
 def _concerns(effect: Kept, about: TraceFilter, kinds: Collection[str]) -> bool:
-    """Say whether an effect names what is shown, or nothing of that sort."""
+    """Say whether an effect names a shown slot or partition, or none at all."""
     named = [facts_of(effect[1]), *items_of(effect[1])]
     of_its_sort = [each for each in named if each.keys() & {"slot", "link", "partition"}]
     if kinds and effect[1][0].name not in kinds:
@@ -251,7 +251,7 @@ def _concerns(effect: Kept, about: TraceFilter, kinds: Collection[str]) -> bool:
 
 
 def _folded(lines: list[str]) -> list[str]:
-    """Write what is repeated word for word once."""
+    """Write steps that are repeated word for word once."""
     folded: list[str] = []
     for length in (1, 3):
         folded, rest = [], lines

@@ -1,4 +1,4 @@
-"""Going without a word: crashes, pauses, starvation, and who must not be blamed."""
+"""Sudden failures: crashes, pauses, starvation, and members that must not be blamed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_07_a_crash_among_a_hundred(seeds: range) -> None:
         assert not falsely_dead(world, "n50")
         world.check_news()
     assert 9.2 <= quantile(first_s, 0.5) <= 10.2
-    assert sorted(first_s)[-2] <= 12.6  # Of so few the greatest, but for one outlier.
+    assert sorted(first_s)[-2] <= 12.6  # The greatest but for one outlier, since there are few.
     assert max(spread_s) <= 1.5
 
 
@@ -111,7 +111,7 @@ def test_14_a_pause_of_a_minute(seeds: range) -> None:
         assert not falsely_dead(world, "n9")
 
 
-@trials(0, 100, thorough=3)  # Of one seed the median says nothing.
+@trials(0, 100, thorough=3)  # The median of one seed has no meaning.
 def test_16_starved_members_and_loss(seeds: range) -> None:
     first_s, false = [], 0
     for seed in seeds:
@@ -158,6 +158,6 @@ def test_22_a_member_that_hears_nothing_blames_itself(seeds: range) -> None:
         assert deaf.probes - begun <= 5
         world.run(60 - world.now + 5)
         assert first_change_s(world, "n9", State.DEAD, 5.0) <= 15.0
-        believed_dead = [name for _, who, name in world.told(State.DEAD) if who == "n9"]
+        believed_dead = [name for _, member, name in world.told(State.DEAD) if member == "n9"]
         assert len(believed_dead) <= 3
-        assert {name for _, who, name in world.told(State.DEAD) if who != "n9"} == {"n9"}
+        assert {name for _, member, name in world.told(State.DEAD) if member != "n9"} == {"n9"}

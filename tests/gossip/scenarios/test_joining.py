@@ -42,7 +42,7 @@ def test_02_one_joins_a_hundred_through_one_seed(seeds: range) -> None:
     assert quantile(took_s, 0.99) <= 3.0
     assert quantile(took_s, 0.50) <= 1.5
     if len(took_s) >= 30:
-        assert quantile(took_s, 0.96) <= 1.5  # Of 30 one outlier is allowed.
+        assert quantile(took_s, 0.96) <= 1.5  # One outlier of 30 is allowed.
 
 
 @trials(1, thorough=3)
@@ -188,4 +188,4 @@ def test_34_the_longest_announcement_fits_the_smallest_datagram() -> None:
 
 
 SEAL_BYTES = 33
-"""What encryption adds to a datagram."""
+"""Bytes that encryption adds to a datagram."""

@@ -54,7 +54,7 @@ def test_18_a_partition_of_two_minutes(seeds: range) -> None:
 
 @trials(1, thorough=3)
 def test_19_sides_that_have_forgotten_each_other_meet_at_the_seeds(seeds: range) -> None:
-    """Beyond the memory of the dead, here of a minute; a day of it is the slow test below."""
+    """The memory of the dead lasts a minute here; the slow test below has a day."""
     config = dataclasses.replace(LAN, forget_after_s=60.0)
     for seed in seeds:
         world = acquainted(seed, 30, config)

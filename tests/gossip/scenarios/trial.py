@@ -1,4 +1,4 @@
-"""What the scenarios share: how many seeds, whole groups, and figures over all of them."""
+"""Helpers of the scenarios: numbers of seeds, whole groups, and figures over all of them."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def quantile(values: Iterable[float], part: float) -> float:
 
 
 def first_change_s(world: World, name: str, state: State, since_s: float) -> float:
-    """Return how long after `since_s` the first application was told that `name` is in `state`."""
-    return min(at_s for at_s, _, who in world.told(state) if who == name) - since_s
+    """Return how long after `since_s` the first application got the change of `name` to `state`."""
+    return min(at_s for at_s, _, member in world.told(state) if member == name) - since_s
 
 
 def last_change_s(world: World, name: str, state: State, since_s: float) -> float:
-    """Return how long after `since_s` the last application was told so."""
-    return max(at_s for at_s, _, who in world.told(state) if who == name) - since_s
+    """Return how long after `since_s` the last application got that change."""
+    return max(at_s for at_s, _, member in world.told(state) if member == name) - since_s
 
 
 def falsely_dead(world: World, *dead: str) -> set[str]:
-    """Return who was ever held dead besides those who are."""
+    """Return the members that were ever held dead, except those in `dead`."""
     return world.ever(State.DEAD) - set(dead)
 
 
