@@ -80,7 +80,7 @@ async def test_links_use_the_greatest_common_protocol(
         assert acceptor.proposed[-1] == min(one.greatest, other.greatest)
 
 
-async def test_a_peer_that_comes_back_upgraded_is_spoken_to_in_its_new_protocol() -> None:
+async def test_a_peer_that_returns_upgraded_gets_its_new_protocol() -> None:
     dialler = Node("a", NEW)
     async with listening(dialler):
         old = Node("b", OLD)
@@ -132,7 +132,7 @@ def test_a_node_that_cannot_read_the_stored_protocol_is_not_linked(
     assert not blank.has_group
 
 
-async def test_a_peer_that_speaks_nothing_of_ours_is_not_linked() -> None:
+async def test_a_peer_without_a_common_protocol_is_not_linked() -> None:
     dialler, acceptor = Node("a", NEW), Node("b", ProtocolRange(3, 4))
     async with listening(acceptor) as port, listening(dialler):
         dialler.links.connect("b", ("127.0.0.1", port))

@@ -234,7 +234,7 @@ async def test_a_line_that_is_wrong_has_nothing_stored(client: Client, key: str)
     assert await there(client, key) == []
 
 
-async def test_a_batch_may_be_as_large_as_it_says_and_msgpack(client: Client, key: str) -> None:
+async def test_a_batch_may_have_its_greatest_size_and_be_msgpack(client: Client, key: str) -> None:
     lines = [{"link": f"{LINES}/{key}~{n}", "body": {"text": "x" * 5000}} for n in range(100)]
     packed = b"".join(map(msgpack.packb, lines))
     headers = {"Content-Type": "application/msgpack"}

@@ -52,7 +52,7 @@ def test_ports_follow_the_clients_port_unless_they_are_given() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_node_says_where_it_is_reached(
+def test_a_node_shows_its_advertised_addresses(
     settings: dict[str, object], reached: tuple[str, str, str]
 ) -> None:
     config = parse({"data": "d"} | settings)
@@ -86,7 +86,7 @@ def test_a_node_knows_the_names_that_its_settings_give_it() -> None:
     assert parse(settings).host_names == {"127.0.0.1", "b.example", "db", "*"}
 
 
-def test_the_later_layer_wins_and_silence_says_nothing() -> None:
+def test_the_later_layer_wins_and_none_does_not_count() -> None:
     layers = ({"zone": "file", "slots": 4}, {"zone": "environment"}, {"zone": None})
     assert merged(*layers) == {"zone": "environment", "slots": 4}
 

@@ -69,7 +69,7 @@ async def test_no_rows_are_stored_after_ones_that_a_full_disk_lost() -> None:
         await driver.stop()
 
 
-async def test_a_node_alone_on_a_full_disk_is_read_from_and_says_that_it_has_no_room() -> None:
+async def test_a_lone_node_on_a_full_disk_serves_reads_and_refuses_writes() -> None:
     """Pinned: its terms ended with each batch that found no room, and no read was answered."""
     store = SmallDisk()
     driver, replica = await alone(store)

@@ -110,7 +110,7 @@ def has(node: LocalNode, number: int) -> bool:
 
 
 @pytest.mark.thorough
-async def test_level_1_goes_on_alone_and_loses_nothing_over_kills(cluster: LocalCluster) -> None:
+async def test_level_1_serves_alone_and_loses_nothing_over_kills(cluster: LocalCluster) -> None:
     await declared(cluster)
     first, *others = cluster.nodes
     for node in others:

@@ -59,7 +59,7 @@ async def test_a_stopped_member_is_dead_and_lives_again_after_a_restart(launch: 
     assert sees(restarted, "a") is State.ALIVE
 
 
-async def test_a_member_to_probe_that_is_gone_is_dead_and_one_that_is_here_is_not(
+async def test_a_requested_probe_finds_a_dead_member_and_spares_a_live_one(
     launch: Launch,
 ) -> None:
     a = await launch("a")

@@ -37,7 +37,7 @@ from tests.gossip.rig import ME, address_of, alive, hear, machine, peer, state_o
 LAN = Config.lan()
 
 
-def test_a_newcomer_stays_one_until_it_has_heard_the_last_part() -> None:
+def test_a_newcomer_stays_one_until_it_has_the_last_part() -> None:
     swim = machine()
     first = Sync("a", (peer("a"), peer("b", state=State.DEAD)), ("a",))
     swim.step(TableBegun(first), 1.0)
@@ -51,7 +51,7 @@ def test_a_newcomer_stays_one_until_it_has_heard_the_last_part() -> None:
     assert state_of(swim, "f") is None
 
 
-def test_39_twenty_thousand_members_in_one_table_fill_it_and_no_more() -> None:
+def test_39_twenty_thousand_members_do_not_exceed_the_table() -> None:
     swim = machine("a")
     members = tuple(peer(f"x{number}") for number in range(20_000))
     body = encode_frame(Sync("a", members))[FRAME_HEADER_BYTES:]

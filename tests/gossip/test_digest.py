@@ -113,7 +113,7 @@ def test_while_news_is_under_way_a_difference_is_no_surprise() -> None:
     assert len(hear(swim, "a", Ack(1, "a0", 7), now=104.0)) == 1
 
 
-def test_the_asked_one_names_the_parts_and_they_are_exchanged() -> None:
+def test_differing_parts_are_named_and_exchanged() -> None:
     swim, other = many(), machine(*NAMES[1:])
     missing = 1 << bucket_of("a0")
     sums = swim.membership.table.digest.packed()

@@ -75,7 +75,7 @@ async def test_36_a_key_is_rotated_under_traffic(launch: Launch) -> None:
     assert sees(first, "n1") is State.ALIVE
 
 
-async def test_a_rotation_that_a_member_cannot_follow_says_which(launch: Launch) -> None:
+async def test_a_rotation_names_a_member_that_cannot_follow(launch: Launch) -> None:
     first = await launch("a", security=secured())
     full = await launch("b", first, security=secured("", *KEYS[:KEYS_MAX]))
     await until(lambda: sees(first, "b") is sees(full, "a") is State.ALIVE)

@@ -75,7 +75,7 @@ async def test_a_join_returns_with_the_first_seed_that_answers(launch: Launch) -
     await until(lambda: report.failed.get(unreachable) == "connection refused")
 
 
-async def test_a_join_without_an_answer_says_why_and_goes_on(launch: Launch) -> None:
+async def test_a_join_without_an_answer_reports_why_and_continues(launch: Launch) -> None:
     agent = await launch("a")
     with pytest.raises(JoinFailed, match=r"127\.0\.0\.1:9 connection refused"):
         await agent.join([("127.0.0.1", 9)], timeout_s=0.3)

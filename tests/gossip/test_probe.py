@@ -160,7 +160,7 @@ def test_a_ping_for_another_member_is_answered_with_a_nack() -> None:
     assert hear(swim, "a", Ping(5, "you", "a")) == [Send(address_of("a"), (nack,))]
 
 
-def test_a_pinger_that_we_hold_dead_hears_so_at_most_once_a_second() -> None:
+def test_a_pinging_member_held_dead_is_notified_at_most_once_a_second() -> None:
     swim = machine("a", "b")
     hear(swim, "b", Dead("a", 10, "b"))
     swim.membership.queue.clear()
@@ -182,7 +182,7 @@ def test_a_relay_pings_and_forwards_the_ack_under_the_number_of_the_requester() 
     assert swim.step(TimerFired(NackDue(SEQ)), 1.4) == []
 
 
-def test_a_relay_that_hears_nothing_says_so() -> None:
+def test_a_relay_without_an_ack_sends_a_nack() -> None:
     swim = machine("a", "b")
     hear(swim, "a", PingReq(77, "b", address_of("b"), 400, "a"))
     assert swim.step(TimerFired(NackDue(SEQ)), 1.4) == [
@@ -198,7 +198,7 @@ def test_a_relay_does_not_ping_strangers() -> None:
     ]
 
 
-def test_a_stall_causes_no_suspicions_and_extends_those_of_before() -> None:
+def test_a_stall_causes_no_suspicions_and_extends_earlier_ones() -> None:
     swim = probing("a", "b")
     hear(swim, "b", Suspect("b", 10, "a"), now=1.0)
     assert swim.step(Stalled(2.0), 4.0) == [SetTimer(SuspicionDue("b", 10), 7.0)]

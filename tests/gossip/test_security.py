@@ -162,7 +162,7 @@ def from_session(session: bytes, counter: int = 0) -> Opened:
     return Opened(b"", key_id(KEYS[0]), session, counter)
 
 
-def test_a_stranger_may_ping_and_is_asked_to_prove_itself_once_a_second() -> None:
+def test_a_stranger_may_ping_and_is_challenged_once_a_second() -> None:
     keeper, stranger = door(), from_session(b"stranger")
     said = (Ping(1, "me", "a"), Dead("b", 10, "a"))
     admitted, challenge = keeper.admit(stranger, said, ELSEWHERE, 1.0)

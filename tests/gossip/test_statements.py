@@ -77,7 +77,7 @@ def test_a_lone_suspicion_is_sent_to_the_accused_before_its_deadline() -> None:
     ]
 
 
-def test_an_accuser_tells_the_accused_at_each_quarter_and_others_only_late() -> None:
+def test_an_accuser_notifies_the_accused_at_each_quarter_and_others_late() -> None:
     suspicion = begin_suspicion("a", 10, "b", now=0.0, live_count=10, config=Config.lan())
     assert [suspicion.next_look_s(now, "b") for now in (0.0, 1.0, 2.5, 3.0, 4.0)] == [
         1.0, 2.0, 3.0, 4.0, 24.0,
@@ -233,7 +233,7 @@ def test_a_ping_over_tcp_is_answered_if_it_is_for_us() -> None:
     assert swim.step(Asked(2, Ping(5, "you", "a")), 1.0) == []
 
 
-def test_a_leaver_tells_the_others_often_enough_and_then_is_silent() -> None:
+def test_a_leaving_member_sends_goodbyes_and_is_then_silent() -> None:
     swim = machine("a")
     assert swim.step(LeaveRequested(), 1.0) == [SetTimer(LeaveDue(), 6.0)]
     for round_number in range(1, 6):

@@ -108,7 +108,7 @@ def test_a_newer_statement_replaces_the_older_one_about_its_subject() -> None:
     assert queue.fill((), live_count=3) == (Left("a", 1),)
 
 
-def test_a_rumour_is_sent_as_often_as_its_limit_says_and_no_more() -> None:
+def test_a_rumour_is_sent_up_to_its_limit() -> None:
     queue = Broadcasts(CONFIG)
     queue.put(Left("a", 1))
     sends = 0
@@ -118,7 +118,7 @@ def test_a_rumour_is_sent_as_often_as_its_limit_says_and_no_more() -> None:
     assert len(queue) == 0
 
 
-def test_a_head_that_speaks_of_a_member_is_not_repeated_behind_it() -> None:
+def test_a_rumour_in_the_head_is_not_repeated_after_it() -> None:
     queue = Broadcasts(CONFIG)
     queue.put(Suspect("a", 1, "b"))
     head = (Suspect("a", 1, "me"),)

@@ -106,7 +106,7 @@ def test_lost_packets_cause_no_deaths(seed: int) -> None:
     assert world.ever(State.DEAD) == set()
 
 
-def test_an_idle_group_says_two_messages_per_member_and_interval() -> None:
+def test_an_idle_group_sends_two_messages_per_member_and_interval() -> None:
     world = joined(1, 20)
     before = world.datagrams
     world.run(50)
@@ -253,7 +253,7 @@ def test_of_two_living_processes_with_one_name_the_first_keeps_it() -> None:
     assert held.incarnation <= first.swim.membership.me.incarnation + 2
 
 
-def test_one_that_hears_nothing_blames_itself_and_kills_no_one_for_others() -> None:
+def test_a_deaf_member_blames_itself_and_causes_no_other_deaths() -> None:
     world = joined(1, 10)
     deaf = world.nodes["n9"]
     world.network.deaf.add("n9")

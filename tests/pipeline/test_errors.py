@@ -87,7 +87,7 @@ def test_an_error_of_ours_has_one_root_and_one_line() -> None:
 
 
 @pytest.mark.parametrize("url", ["n1:8001", "", "ftp://n1", "http://", "http://n1:http"])
-def test_a_url_that_is_none_is_said_to_be_that(url: str) -> None:
+def test_a_malformed_url_is_refused(url: str) -> None:
     with pytest.raises(BadUrl, match="the URL of a node must be"):
         GroupClient([url])
 
@@ -104,7 +104,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     assert "s3cret" not in str(seen.value)
 
 
-def test_a_url_that_is_none_is_said_to_be_that_by_every_format() -> None:
+def test_a_malformed_url_is_refused_in_options() -> None:
     with pytest.raises(BadUrl, match="got 'n1:8001'"):
         assert Options({"url": "http://n1:8001, n1:8001"}).urls
 
@@ -114,7 +114,7 @@ def test_a_connection_that_is_refused_names_the_node() -> None:
         GroupClient(["http://127.0.0.1:1/"], retries=0).plan()
 
 
-def test_a_column_named_twice_is_said_to_be() -> None:
+def test_a_column_named_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="the column 'slot' is named twice"):
         schema_of(["slot", "seq", "slot"])
 
@@ -167,7 +167,7 @@ def ran(*asked: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ([], {"PYSPARK_PYTHON": "/nothere/python"}, "which is not an installed program"),
     ],
 )
-def test_the_command_says_one_line_before_spark_starts(
+def test_the_command_prints_one_line_before_spark_starts(
     options: list[str], environment: dict[str, str], said: str
 ) -> None:
     done = ran("balance", *options, **environment)

@@ -123,7 +123,7 @@ def _pass_on(source: socket.socket, sink: socket.socket) -> None:
 
 @pytest.mark.parametrize("after", [1, 900, 20_000, 60_000])
 @pytest.mark.thorough
-def test_a15_a_scan_goes_on_where_it_broke_off(whole: Stage, after: int) -> None:
+def test_a15_a_broken_scan_is_resumed(whole: Stage, after: int) -> None:
     plan, spans = plan_of(whole)
     proxy = BreakingProxy(plan["nodes"][0]["url"], after, 3)
     nodes = (scanning.ScanNode(proxy.url), scanning.ScanNode(plan["nodes"][1]["url"]))
@@ -197,7 +197,7 @@ def test_a15_a_node_that_dies_after_the_plan_is_gone_around(own: Stage) -> None:
     assert table.count() == 3000
 
 
-def test_a17_a_copy_behind_the_cut_says_so(whole: Stage) -> None:
+def test_a17_a_copy_behind_the_cut_refuses(whole: Stage) -> None:
     plan, spans = plan_of(whole)
     ahead = [(slot, n + 5) for slot, n in spans]
     share = scanning.ScanShare(

@@ -116,7 +116,7 @@ def test_a19_batches_are_bounded_and_the_end_is_frozen(stage: Stage, scratch: Pa
     assert 2000 <= seen <= now
 
 
-def test_a21_versions_of_a_document_come_in_order_with_those_before(stage: Stage) -> None:
+def test_a21_versions_of_a_document_come_in_order_with_their_predecessors(stage: Stage) -> None:
     for turn in range(50):
         stage.put({"one": {"turn": turn}})
     rows = stage.changes(preImage="true", partitions=8).collect()
@@ -154,7 +154,7 @@ def test_a_checkpoint_is_for_one_question(stage: Stage, scratch: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_stream_can_begin_with_all_that_is_there(stage: Stage, scratch: Path) -> None:
+def test_a_stream_can_begin_with_a_snapshot(stage: Stage, scratch: Path) -> None:
     stage.put({str(n): {"n": n} for n in range(30)})
     stage.put({str(n): {"n": n} for n in range(10)})
     stage.delete(["3"])
@@ -207,7 +207,7 @@ def trimmed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 
 @pytest.mark.thorough
-def test_a23_a_trimmed_beginning_is_said_or_gone_around(trimmed: Stage) -> None:
+def test_a23_a_trimmed_beginning_is_refused_or_skipped(trimmed: Stage) -> None:
     nothing = unpack_cut(trimmed.cut())
     nothing = Cut(nothing.cluster, tuple((0, 0) for _ in nothing.positions))
     with pytest.raises(PySparkException, match="oldest changes have been deleted"):
@@ -255,6 +255,6 @@ def changed(batch: Any) -> list[tuple[str, int]]:
     return [(row[0].rpartition("/")[2], json.loads(row[1])["turn"]) for row in rows]
 
 
-def test_a06_a_snapshot_that_is_gone_says_from_when_there_is_one(trimmed: Stage) -> None:
+def test_a06_a_read_of_trimmed_history_names_the_earliest_time(trimmed: Stage) -> None:
     with pytest.raises(PySparkException, match=r"snapshot-gone.*is kept from"):
         trimmed.load(asOf="2020-01-01T00:00:00Z").count()

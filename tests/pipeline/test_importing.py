@@ -60,7 +60,7 @@ def test_json_is_stored_as_it_came(stage: Stage, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_values_of_a_table_are_texts_unless_types_are_asked_for(
+def test_the_values_of_a_table_are_texts_without_inferred_types(
     stage: Stage, tmp_path: Path
 ) -> None:
     text = 'id,zip,n,note\nx,00501,1.50,"a ""b""\nc"\ny,00502,,\n'
@@ -240,9 +240,7 @@ def test_a_file_of_arrow_is_read_as_parquet_is(stage: Stage, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_a_restore_is_equal_by_value_and_says_that_versions_begin_anew(
-    stage: Stage, tmp_path: Path
-) -> None:
+def test_a_restore_is_equal_by_value_and_begins_versions_anew(stage: Stage, tmp_path: Path) -> None:
     for n, body in enumerate(('{ "b": 1.0,\n"a": "\\u00e9" }', '{"x": 1e2}', '{"x": [0.10]}')):
         with stage.group.open(
             "PUT", stage.group.urls[0], f"{stage.path}/{n}", body.encode(),

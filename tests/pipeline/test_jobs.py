@@ -261,7 +261,7 @@ def test_a_log_that_is_none_is_not_called_clean(stage: Stage, tmp_path: Path, wr
         work(stage, "histcheck").run(histcheck, log=str(log))
 
 
-def test_contents_tell_apart(spark: Any) -> None:
+def test_contents_distinguish_documents(spark: Any) -> None:
     rows = [("/a/1", "{}"), ("/a/2", '{"n":1}')]
     table = spark.createDataFrame(rows, "documentSelfLink string, body string")
     assert digest(table) == digest(table.orderBy(F.desc("body")))
@@ -300,6 +300,6 @@ def test_compact_removes_versions_that_no_snapshot_holds(stage: Stage, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["7", "d", "-1d", "1w", "1d2h"])
-def test_durations_say_their_unit(text: str) -> None:
+def test_durations_need_a_unit(text: str) -> None:
     with pytest.raises(ValueError, match="a duration must be"):
         seconds(text)

@@ -29,7 +29,7 @@ def test_pages_are_cut_by_the_length_of_their_keys() -> None:
 
 
 @pytest.mark.parametrize("key", [None, "", "a\\b", "a\tb", "..", "x" * 2000, "a//b", "e\u0301"])
-def test_keys_that_no_link_is_made_of_are_not_asked_for(key: str | None) -> None:
+def test_keys_that_make_no_link_are_not_looked_up(key: str | None) -> None:
     assert link_of(key, "/t") == ""
 
 

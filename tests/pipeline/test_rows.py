@@ -74,7 +74,7 @@ def test_a_column_that_may_have_been_read_with_the_row_is_refused(name: str) -> 
 
 
 @pytest.mark.parametrize("option", ["key", "body", "sequenceby", "expectversion"])
-def test_a_column_that_is_asked_for_and_not_there_is_named(option: str) -> None:
+def test_a_missing_column_is_named(option: str) -> None:
     with pytest.raises(ValueError, match="'zz'"):
         row({"id": "1"}, "id n", **{option: "zz"})
 

@@ -148,7 +148,7 @@ def test_a_stream_that_is_restarted_has_every_record_once(topic: Topic, scratch:
     assert read.select("partition", "offset").distinct().count() == 800
 
 
-def test_a_task_goes_on_at_another_node_when_the_leader_is_gone(topic: Topic) -> None:
+def test_a_task_continues_at_another_node_when_the_leader_is_gone(topic: Topic) -> None:
     topic.post(flights(100))
     end = topic.page()[0]["hw"]
     urls = (NOBODY, *topic.cluster.urls)
@@ -257,7 +257,7 @@ def test_records_go_from_topic_to_topic_as_they_are(topic: Topic, scratch: Path)
     assert len(found) == 200
 
 
-def test_a_value_that_is_no_text_says_how_to_read_it(topic: Topic) -> None:
+def test_a_value_that_is_not_text_is_refused_with_the_way_to_read_it(topic: Topic) -> None:
     rows = topic.spark.createDataFrame([(b"\xff", 2)], "value binary, partition int")
     topic.write(rows)
     with pytest.raises(PySparkException) as seen:

@@ -314,7 +314,7 @@ def test_one_document_that_does_not_fit_takes_no_other_along(bad: str) -> None:
         bodies.members(array, fields, bodies.FAIL, links=links)
 
 
-def test_a_string_takes_any_value_as_its_json_where_that_is_asked_for() -> None:
+def test_a_string_takes_any_value_as_json_if_an_option_says_so() -> None:
     kind = pa.struct([("s", pa.string()), ("l", pa.list_(pa.string())), ("n", pa.int64()),
                       ("m", pa.map_(pa.string(), pa.string()))])  # fmt: skip
     given: list[Any] = ["1", 1, 0.1, -2e-7, True, None, [1, "a"], {"k": [None]}, "[1]", 1 << 62]

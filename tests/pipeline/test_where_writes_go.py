@@ -48,12 +48,12 @@ def test_an_id_with_a_slash_is_refused_and_never_cut(links: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["/films/one", "/best/old/one"])
-def test_links_of_elsewhere_are_moved_when_that_is_asked_for(key: str) -> None:
+def test_foreign_links_are_moved_if_asked(key: str) -> None:
     line = lines(key, foreignLinks="move")
     assert (line.link, line.wrong) == ("/best/one", "")
 
 
-def test_links_of_elsewhere_are_followed_when_that_is_asked_for() -> None:
+def test_foreign_links_are_followed_if_asked() -> None:
     assert lines("/films/one", foreignLinks="follow").link == "/films/one"
 
 

@@ -88,7 +88,7 @@ def test_a_line_that_is_wrong_is_wrong_alone() -> None:
     assert not any(each.is_end for each in found)
 
 
-def test_the_values_of_a_table_are_the_texts_that_are_there() -> None:
+def test_the_values_of_a_table_are_texts() -> None:
     raw = '\ufeffzip,note,"a ""b"""\n00501,,1.10\n\n"1\r\n2",NULL,"é, "\n'.encode()
     found = list(of_table(io.BytesIO(raw)))
     assert [record.value for record in found] == [

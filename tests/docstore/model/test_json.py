@@ -91,7 +91,7 @@ def test_bad_json_is_refused_quickly(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("raw", [b'{"a":1,}', b'{"a":1} x', b'{"a":"\xff"}', b"[" * 65 + b"]" * 65])
-def test_a_refusal_says_where(raw: bytes) -> None:
+def test_a_refusal_names_the_position(raw: bytes) -> None:
     with pytest.raises(BadRequest, match=r"(offset|byte) \d+"):
         json.parse(raw)
 
@@ -154,7 +154,7 @@ def has_twice(value: Any) -> bool:
 
 
 @given(PAIRS, st.sampled_from([",", ", "]), st.sampled_from([":", ": "]))
-def test_keys_are_there_once_however_they_are_spaced(pairs: Any, comma: str, colon: str) -> None:
+def test_a_repeated_key_is_refused_with_any_spacing(pairs: Any, comma: str, colon: str) -> None:
     raw = spelled(pairs, comma, colon).encode()
     if has_twice(pairs):
         with pytest.raises(BadRequest):

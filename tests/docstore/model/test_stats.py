@@ -28,7 +28,7 @@ def duration(found: Measure) -> Entry:
     return found.entries("GET")[TOOK]
 
 
-def test_an_entry_says_how_often_how_long_and_when_last() -> None:
+def test_an_entry_has_count_duration_and_last_time() -> None:
     entries = measure(5, 70, 13).entries("PUT")
     assert {each["name"] for each in entries.values()} == set(entries)
     assert entries["PUTrequestCount"] == {

@@ -12,7 +12,7 @@ def page(data: Path, **settings: Any) -> dict[str, Any]:
     return host_page(parse({"data": str(data), **settings}))
 
 
-def test_of_a_node_for_its_own_machine_there_is_room_and_no_more_to_say(tmp_path: Path) -> None:
+def test_a_node_on_loopback_shows_its_disk_and_no_warnings(tmp_path: Path) -> None:
     before_us = time.time_ns() // 1000
     found = page(tmp_path)
     assert before_us <= found.pop("timeMicros") <= time.time_ns() // 1000

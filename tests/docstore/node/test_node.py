@@ -181,7 +181,7 @@ async def test_large_documents_that_come_at_once_stop_no_node(
         assert await asyncio.gather(*(put(number) for number in range(40))) == [201] * 40
 
 
-async def test_a_wiped_disk_is_unknown_and_says_so(tmp_path: Path) -> None:
+async def test_a_node_with_a_wiped_disk_reports_an_unknown_disk(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         async with Client(cluster.urls) as store:
             await store.declare("/notes")
@@ -241,7 +241,7 @@ async def test_a_paused_majority_leaves_the_fate_of_a_write_unknown(
     assert (failed.value.status, failed.value.outcome) == (504, "unknown")
 
 
-async def test_nodes_that_share_a_key_meet_and_say_why_one_is_gone(
+async def test_nodes_with_a_shared_key_meet_and_show_a_dead_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key_file = tmp_path / "keys"

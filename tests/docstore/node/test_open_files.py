@@ -56,7 +56,7 @@ def test_under_a_low_hard_bound_there_are_fewer_connections(hard: int, connectio
     assert (line["connections"], line["files"], line["files_needed"]) == (connections, hard, 1_256)
 
 
-def test_a_node_that_has_no_more_for_clients_goes_on_with_its_own(tmp_path: Path) -> None:
+def test_a_node_without_files_for_clients_keeps_serving(tmp_path: Path) -> None:
     """Connections above the limit get 503; open ones, and the disk, are served."""
     cluster = LocalCluster(1, tmp_path)
     [node] = cluster.nodes
@@ -94,7 +94,7 @@ def _status(client: HTTPConnection, method: str, path: str, body: bytes | None =
         return answer.status
 
 
-def test_nothing_is_asked_for_where_there_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_stay_unchanged_on_a_machine_without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     monkeypatch.delattr(resource, "setrlimit")
     assert fitting(Limits()) == Limits()

@@ -195,7 +195,7 @@ def test_one_document_or_factory_is_repaired_and_any_node_tells(cluster: LocalCl
 # Forwarding
 
 
-def test_a_node_is_asked_through_another_one(cluster: LocalCluster) -> None:
+def test_a_request_is_forwarded_to_another_node(cluster: LocalCluster) -> None:
     for node in cluster.nodes:
         for other in cluster.nodes:
             query = f"target=PEER_ID&peer={other.name}&path=/core/management"
@@ -209,7 +209,7 @@ def test_a_node_is_asked_through_another_one(cluster: LocalCluster) -> None:
         assert merged["failures"] == {}
 
 
-def test_selectors_say_whether_documents_are_kept_like_that(cluster: LocalCluster) -> None:
+def test_selectors_show_which_one_keeps_documents(cluster: LocalCluster) -> None:
     pages = {
         name: page_of(f"{cluster.urls[0]}/core/node-selectors/{name}")
         for name in ("default", "default-3x", "default-1x")
@@ -257,7 +257,9 @@ def test_a_dead_node_is_named_and_no_other_answers_for_it(cluster: LocalCluster)
         assert ask(entry, "GET", f"{FORWARDING}?{query}")["id"] != dead.name
 
 
-def test_without_a_majority_nothing_is_available_and_it_says_why(cluster: LocalCluster) -> None:
+def test_without_a_majority_factories_are_unavailable_with_the_reason(
+    cluster: LocalCluster,
+) -> None:
     entry, *others = cluster.nodes
     for node in others:
         cluster.kill(node)

@@ -94,7 +94,7 @@ async def test_a_local_read_does_not_answer_for_a_slot_that_has_left(node: Node)
 
 
 @pytest.mark.parametrize("is_past", [True, False])
-async def test_where_slots_stand_is_asked_elsewhere_when_they_have_left(
+async def test_positions_of_slots_that_have_left_are_asked_elsewhere(
     node: Node, tmp_path: Path, is_past: bool
 ) -> None:
     scans = Scans(node.driver, node.store, node.rpc, tmp_path / "db", 1 << 20)

@@ -170,7 +170,7 @@ async def test_a_stream_that_breaks_off_at_any_point_is_resumed_without_a_loss(
     assert sorted(seen) == sorted(links)
 
 
-def test_a_heartbeat_of_a_stream_says_the_position() -> None:
+def test_a_heartbeat_of_a_stream_has_the_position() -> None:
     """Changes that a condition left out are not read again after a reconnect."""
     cut = cut_of("c", 2, {0: (1, 7), 1: (1, 9)})
     assert f"\nid: {cut.pack()}\n\n" in _events(ChangePage(b"", 0, cut, 0)).decode()

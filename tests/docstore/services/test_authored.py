@@ -113,7 +113,7 @@ def test_each_request_has_its_handler() -> None:
     assert (gone.deleted, gone.version, gone.state) == (True, 4, b'{"balance":0}')
 
 
-def test_a_handler_that_says_so_changes_nothing() -> None:
+def test_a_handler_may_leave_a_document_unchanged() -> None:
     assert asked(HEAD, "PATCH", {"amount": 0}, ACCOUNTS) == Unchanged(HEAD)
 
 
@@ -183,7 +183,7 @@ def test_a_handler_knows_of_its_request() -> None:
     ]
 
 
-def test_a_post_that_replaces_is_asked_about_as_one() -> None:
+def test_an_idempotent_post_that_replaces_calls_on_put() -> None:
     class Boards(Seen):
         methods = ("POST",)
         options = (*Author.options, "IDEMPOTENT_POST")
@@ -310,7 +310,7 @@ def test_a_state_may_be_a_dict_of_any_class(value: Any) -> None:
         ({EXPIRY: "tomorrow"}, "microseconds since 1970; got 'tomorrow'"),
     ],
 )
-def test_the_log_says_which_value_of_a_state_is_no_json(value: Any, said: str) -> None:
+def test_the_log_names_the_value_of_a_state_that_is_not_json(value: Any, said: str) -> None:
     told: list[BaseException] = []
 
     def call(path: str, handler: Callable[[], Any]) -> Any:
@@ -386,7 +386,7 @@ def test_a_lease_is_taken_where_nothing_else_changed() -> None:
     assert made(held, "PATCH", {"amount": 0, LEASE: None}, ACCOUNTS) == json.load(HEAD.state)
 
 
-def test_merging_says_when_nothing_changed() -> None:
+def test_merged_returns_unchanged_for_an_equal_state() -> None:
     assert merged({"a": 1, "b": {"c": 2}}, {"b": {"c": 2.0}}) is UNCHANGED
     assert merged({"a": 1}, {"a": None}) == {}
 

@@ -12,7 +12,7 @@ from docstore.services.declared import FactoryService, options_of
 from tests.docstore.services.test_authored import Plain, asked, made, refused, row
 
 
-def test_a_declaration_says_all_that_its_class_does() -> None:
+def test_a_declaration_has_all_settings_of_its_class() -> None:
     class Everything(Author):
         path = "/everything"
         kind = "test:Everything"

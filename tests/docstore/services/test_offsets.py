@@ -87,7 +87,7 @@ def test_a_group_that_read_nothing_of_a_topic_has_read_nothing_of_the_next_one()
     assert after(state, "ClaimRequest", token=7, incarnation="i2")["offset"] == -1
 
 
-def test_an_offset_without_an_incarnation_is_of_the_one_that_is_claimed_first() -> None:
+def test_an_offset_without_an_incarnation_gets_that_of_the_first_claim() -> None:
     before = {**nothing_read(), "offset": 20, "token": 3}
     state = after(before, "ClaimRequest", token=3, incarnation="i1")
     assert (state["offset"], state["incarnation"]) == (20, "i1")

@@ -47,7 +47,7 @@ def test_every_partition_has_its_replicas_and_no_member_leads_more_than_its_shar
 
 
 @given(TOPICS, st.integers(1, 20), st.integers(1, 20), SIZES)
-def test_more_partitions_leave_those_before_where_they_are(
+def test_added_partitions_do_not_move_earlier_ones(
     topic: str, before: int, more: int, size: int
 ) -> None:
     group = members(size)

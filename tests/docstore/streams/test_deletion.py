@@ -47,7 +47,7 @@ def test_a_name_may_be_used_again_at_once_and_means_another_topic() -> None:
     assert [names(group, node) for node in "abc"] == [{"t/0@i2"}] * 3
 
 
-def test_a_leader_that_missed_the_end_of_its_partition_finds_out_as_it_wants_to_change_it() -> None:
+def test_a_leader_that_missed_the_deletion_of_its_partition_learns_it_from_an_update() -> None:
     group = Group("abc")
     make(group, 2)
     group.run(0.5)
@@ -64,7 +64,7 @@ def test_a_leader_that_missed_the_end_of_its_partition_finds_out_as_it_wants_to_
     assert names(group, "c") == {"t/0@i2"}
 
 
-def test_a_replica_that_missed_the_end_of_its_partition_looks_now_and_then() -> None:
+def test_a_replica_that_missed_the_deletion_of_its_partition_checks_periodically() -> None:
     group = Group("abc", strays_s=20.0)
     make(group, 2)
     group.run(0.5)
@@ -80,7 +80,7 @@ def test_a_replica_that_missed_the_end_of_its_partition_looks_now_and_then() -> 
     assert not any(names(group, node) for node in "abc")
 
 
-def test_a_replica_of_an_earlier_topic_finds_out_when_it_hears_of_the_next() -> None:
+def test_a_replica_of_an_earlier_topic_is_deleted_on_notice_of_the_next() -> None:
     group = Group("abc")
     make(group, 1)
     group.run(0.5)
@@ -118,7 +118,7 @@ def test_partitions_of_an_earlier_topic_of_that_name_are_found() -> None:
     assert not partitions(group)
 
 
-def test_a_topic_that_is_there_keeps_its_partitions_and_one_that_cannot_be_read_too() -> None:
+def test_an_existing_or_unreadable_topic_keeps_its_partitions() -> None:
     group = Group("abc", orphans_s=1.0)
     make(group, 2)
     group.run(0.5)
@@ -287,7 +287,7 @@ def test_a_partition_deleted_by_another_node_is_no_longer_governed() -> None:
     assert not group.machines["a"].controller.governed
 
 
-def test_a_replica_that_reads_that_its_partition_is_deleted_and_names_others_is_gone_once() -> None:
+def test_a_replica_of_a_deleted_partition_that_names_others_is_dropped_once() -> None:
     group = Group("abc", strays_s=1.0)
     group.govern("c")
     group.create("ab")

@@ -28,7 +28,7 @@ from tests.memory.partition_ledger import PartitionLedger
 IN = {"max_lag_ms": 3_600_000}
 
 
-def test_what_is_not_on_the_leaders_own_disk_is_not_committed() -> None:
+def test_a_record_that_is_not_on_the_leaders_disk_is_not_committed() -> None:
     group = online()
     group.hold_disk("a")
     request = group.produce("1")
@@ -191,7 +191,7 @@ def test_a_crashed_leader_is_replaced() -> None:
     assert group.document.leader == "b"
 
 
-def test_a_witness_that_does_not_answer_delays_an_election_and_no_more() -> None:
+def test_a_silent_witness_only_delays_an_election() -> None:
     group = online("abc", "ab", controller="c")
     group.drops = lambda source, to, message: isinstance(message, Witness | Witnessed)
     group.crash("a")
@@ -265,7 +265,7 @@ def test_a_leader_that_has_lost_its_disk_learns_of_the_partition_from_a_follower
     assert ("a", group.log("a").copy) in group.document.lrs
 
 
-def test_a_candidate_tells_followers_nothing_before_its_promise_is_durable() -> None:
+def test_a_candidate_sends_no_adopt_before_its_promise_is_durable() -> None:
     group = Group("abc")
     group.govern("b")
 
@@ -332,7 +332,7 @@ def test_a_record_names_the_leader_that_appended_it_after_a_change_of_leader() -
     assert [each.owner for each in found if isinstance(each, Records)] == ["a", "b"]
 
 
-def test_a_topic_that_was_made_again_is_another_one() -> None:
+def test_a_recreated_topic_has_new_logs() -> None:
     group = online()
     group.produce("old")
     row = group.documents[LINK]

@@ -38,7 +38,7 @@ def test_f03_one_replica_commits_at_once() -> None:
     assert ends(group) == {"a": (2, 2)}
 
 
-def test_f05_three_replicas_in_step_hold_the_same_bytes() -> None:
+def test_f05_three_in_sync_replicas_hold_the_same_bytes() -> None:
     group = online()
     group.produce("1", "2")
     group.run(0.1)
@@ -46,7 +46,7 @@ def test_f05_three_replicas_in_step_hold_the_same_bytes() -> None:
     assert group.raw_log("a") == group.raw_log("b") == group.raw_log("c") != []
 
 
-def test_f06_the_high_watermark_goes_on_without_the_slowest_once_it_is_gone() -> None:
+def test_f06_the_high_watermark_advances_once_the_slowest_replica_is_dropped() -> None:
     group = online()
     group.produce("1", "2")
     group.cut("a", "c")
@@ -220,7 +220,7 @@ def test_f22_committed_readers_stop_at_the_high_watermark() -> None:
     assert group.values(isolation="uncommitted") == ["0", "1", "2", "3", "4"]
 
 
-def test_f23_with_too_few_in_step_a_produce_is_refused_and_a_retry_adds_nothing() -> None:
+def test_f23_a_produce_with_too_few_in_sync_is_refused_and_a_retry_adds_nothing() -> None:
     group = Group("ab", fail_back_s=0)
     group.create("ab", least=2)
     group.run(0.3)
@@ -260,7 +260,7 @@ def test_f26_a_wiped_disk_is_out_refilled_from_the_start_and_only_then_in_again(
     assert seen[-1] == (2, True)
 
 
-def test_f27_an_evicted_offset_says_where_to_go_on_and_a_follower_begins_there() -> None:
+def test_f27_a_trimmed_offset_names_the_start_and_a_follower_begins_there() -> None:
     group = Group("ab", retention_s=0.2)
     group.crash("b")
     group.create("ab")
@@ -296,7 +296,7 @@ def test_f30_a_full_disk_refuses_records_reads_go_on_and_room_brings_it_back() -
     assert group.produced(group.produce("2")).base == 1
 
 
-def test_f31_a_leader_that_stood_still_appends_nothing_before_it_has_asked() -> None:
+def test_f31_a_paused_leader_appends_nothing_before_it_checks_its_epoch() -> None:
     group = online(controller="c", **NEVER_OUT)
     group.produce("1", at="c")
     group.cut("a", "b")

@@ -98,7 +98,7 @@ def test_a_cut_goes_back_to_the_epoch_before() -> None:
 
 @pytest.mark.parametrize("flags", [KAFKA, COUNTED])
 @pytest.mark.parametrize("first", [0, 100, SEQUENCES - 6, SEQUENCES - 7, SEQUENCES - 1])
-def test_a_producer_that_numbers_records_goes_on_after_the_last_one(first: int, flags: int) -> None:
+def test_a_producer_with_sequences_continues_after_the_last_one(first: int, flags: int) -> None:
     sequence, sequences = first, list[int]()
     state = ProducerState()
     for number in range(REMEMBERED + 1):

@@ -62,7 +62,7 @@ def test_a_node_that_leaves_is_given_no_replicas() -> None:
     assert len(partitions(group)) == 4
 
 
-def test_a_topic_that_gets_more_partitions_keeps_those_that_it_has() -> None:
+def test_a_topic_with_added_partitions_keeps_the_earlier_ones() -> None:
     group = Group("abc")
     make(group, 2)
     group.run(0.5)
@@ -120,7 +120,7 @@ def test_failed_provisioning_updates_are_retried(status: int) -> None:
     assert not group.alarms
 
 
-def test_a_new_controller_goes_on_where_the_one_before_died() -> None:
+def test_a_new_controller_resumes_the_work_of_a_dead_one() -> None:
     group = Group("abcd")
 
     def dies(operation: Operation) -> Answer | None:
@@ -209,7 +209,7 @@ def test_a_topic_that_goes_while_its_partitions_are_made_leaves_none() -> None:
     assert not partitions(group)
 
 
-def test_a_topic_that_waited_for_nodes_and_is_deleted_waits_no_more() -> None:
+def test_a_deleted_topic_no_longer_waits_for_nodes() -> None:
     group = Group("abc")
     group.crash("c")
     make(group, 2, 3)

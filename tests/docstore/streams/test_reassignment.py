@@ -14,7 +14,7 @@ def moved(group: Group, seconds: float = 3) -> None:
     assert all(len(each.lrs) >= each.min_in_sync for each in group.history[before:])
 
 
-def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
+def test_a_replica_of_a_leaving_node_is_replaced_first() -> None:
     group = online("abcd", "abc", least=2)
     group.produce("1", "2", at="d")
     group.leavers = frozenset("c")
@@ -27,7 +27,7 @@ def test_a_replica_of_a_node_that_leaves_goes_to_another_one_first() -> None:
     assert not group.machines["a"].duties.reassignment.blocks(0)
 
 
-def test_a_leader_that_leaves_makes_way_once_its_replacement_is_in_step() -> None:
+def test_a_leaving_leader_resigns_once_its_replacement_is_in_sync() -> None:
     group = online("abcd", "abc", controller="d", least=2)
     group.produce("1", at="d")
     group.leavers = frozenset("a")
@@ -100,7 +100,7 @@ def test_a_controller_that_has_not_read_all_its_documents_holds_a_change_up() ->
     assert not group.machines["b"].duties.reassignment.blocks(0)
 
 
-def test_an_operator_moves_a_partition_and_gets_the_order_that_was_asked_for() -> None:
+def test_an_operator_moves_a_partition_to_replicas_in_the_given_order() -> None:
     group = online("abcd", "ab")
     group.feed("a", CommandAsked(1, LINK, ("place", ("d", "b"))))
     moved(group)
@@ -114,7 +114,7 @@ def test_replicas_that_cannot_be_are_refused(replicas: tuple[str, ...]) -> None:
     assert group.problem(1).status == 409
 
 
-def test_a_later_controller_goes_on_with_a_move_that_an_earlier_one_began() -> None:
+def test_a_later_controller_resumes_a_move() -> None:
     group = online("abcd", "bc", controller="a", least=2)
     group.hold_disk("d")
     group.leavers = frozenset("c")
@@ -140,7 +140,7 @@ def begun(names: str, *, leaver: str) -> Group:
     return group
 
 
-def test_a_replica_whose_node_dies_before_it_is_filled_is_given_up_for_another() -> None:
+def test_a_replica_is_moved_elsewhere_if_its_node_dies_before_it_is_filled() -> None:
     group = begun("abcde", leaver="c")
     group.crash("d")
     moved(group)
@@ -149,7 +149,7 @@ def test_a_replica_whose_node_dies_before_it_is_filled_is_given_up_for_another()
     assert not group.machines["a"].duties.reassignment.blocks(0)
 
 
-def test_a_replica_whose_node_leaves_before_it_is_filled_is_given_up_for_another() -> None:
+def test_a_replica_is_moved_elsewhere_if_its_node_leaves_before_it_is_filled() -> None:
     group = begun("abcde", leaver="c")
     group.leavers = frozenset("cd")
     moved(group)
@@ -186,7 +186,7 @@ def test_a_placement_waits_for_a_dead_node_but_not_for_a_removed_one() -> None:
     assert "d" not in group.document.replicas
 
 
-def test_the_preferred_leader_leads_again_once_it_has_been_in_step_for_long_enough() -> None:
+def test_the_preferred_leader_leads_again_after_some_time_in_sync() -> None:
     group = Group("abc", fail_back_s=2)
     group.govern("c")
     group.create("abc")

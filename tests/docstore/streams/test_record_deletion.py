@@ -138,7 +138,7 @@ def test_a_deletion_that_too_few_replicas_have_by_the_deadline_is_undecided() ->
     assert (problem.code, problem.unknown) == ("undecided", True)
 
 
-def test_a_deletion_while_too_few_are_in_step_is_refused() -> None:
+def test_a_deletion_with_too_few_in_sync_is_refused() -> None:
     group = Group("ab", unlinked_s=0.1)
     group.create("ab", least=2)
     group.run(0.3)
@@ -150,7 +150,7 @@ def test_a_deletion_while_too_few_are_in_step_is_refused() -> None:
     assert group.log("a").start == 0
 
 
-def test_the_leader_that_is_replaced_meanwhile_does_not_say_that_nothing_happened() -> None:
+def test_a_deletion_is_of_unknown_fate_when_the_leader_steps_down() -> None:
     group = filled()
     group.hold_disk("b")
     request = delete(group, 4)

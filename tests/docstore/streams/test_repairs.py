@@ -99,7 +99,7 @@ def test_a_follower_with_a_stalled_disk_delays_produces_no_longer_than_its_allow
     assert group.produced(request).high == 1
 
 
-def test_a_follower_in_step_does_not_lag_because_nothing_was_written_for_long() -> None:
+def test_an_in_sync_follower_does_not_lag_after_a_quiet_time() -> None:
     group = Group("ab")
     group.create("ab", max_lag_ms=1_000)
     group.run(5)
@@ -134,7 +134,7 @@ def test_an_adopt_message_for_an_earlier_copy_is_ignored() -> None:
     assert (group.log("b").start, group.log("b").end) == (0, 0)
 
 
-def test_a_replica_that_lost_all_hears_of_its_partitions_though_the_first_word_is_lost() -> None:
+def test_a_replica_that_lost_its_disk_learns_its_partitions_after_a_lost_notice() -> None:
     group = Group("ab")
     group.create("ab")
     group.run(1)
@@ -148,7 +148,7 @@ def test_a_replica_that_lost_all_hears_of_its_partitions_though_the_first_word_i
     assert group.document.lrs == (("a", group.log("a").copy), ("b", group.log("b").copy))
 
 
-def test_a_replica_that_was_left_out_and_did_not_hear_of_it_is_filled_when_named_again() -> None:
+def test_a_removed_replica_that_missed_it_is_filled_when_named_again() -> None:
     group = Group("ab")
     group.create("ab")
     group.run(1)
@@ -161,7 +161,7 @@ def test_a_replica_that_was_left_out_and_did_not_hear_of_it_is_filled_when_named
     assert group.log("b").end == 1
 
 
-def test_a_follower_that_lacks_nothing_is_asked_again_when_its_first_answer_was_lost() -> None:
+def test_a_complete_follower_is_asked_again_when_its_first_answer_was_lost() -> None:
     group = Group("abc")
     group.create("abc")
     group.run(1)
@@ -176,7 +176,7 @@ def test_a_follower_that_lacks_nothing_is_asked_again_when_its_first_answer_was_
     assert group.leading().followers["c"].has_joined
 
 
-def test_an_answer_to_an_earlier_life_of_an_entry_node_is_not_taken_for_another() -> None:
+def test_an_answer_to_an_earlier_life_of_an_entry_node_is_ignored() -> None:
     group = Group("ab")
     group.create("ab")
     group.run(1)
@@ -190,7 +190,7 @@ def test_an_answer_to_an_earlier_life_of_an_entry_node_is_not_taken_for_another(
     assert not group.outcomes.keys() & {*requests}
 
 
-def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None:
+def test_a_new_leader_shows_no_lower_high_watermark_than_before() -> None:
     group = online(controller="c", least=2)
     # No replica gets the high watermark, or attaches to the next leader.
     group.drops = lambda source, to, message: (
@@ -216,7 +216,7 @@ def test_a_new_leader_shows_no_high_watermark_below_one_that_was_shown() -> None
     assert read.high == 2
 
 
-def test_a_new_leader_begins_at_no_record_older_than_the_time_that_was_asked_for() -> None:
+def test_a_fetch_by_time_at_a_new_leader_returns_no_older_record() -> None:
     group = online(controller="c", least=2)
     group.drops = lambda source, to, message: (
         (isinstance(message, Append) and not message.partitions[0][-1])
@@ -257,7 +257,7 @@ def test_a_numbered_produce_at_a_silent_leader_is_retried_at_the_next_one() -> N
     assert group.problem(bare).unknown
 
 
-def test_a_leader_that_missed_that_a_replica_was_added_hears_of_it_from_the_replica() -> None:
+def test_a_leader_that_missed_an_added_replica_learns_of_it_from_the_replica() -> None:
     group = Group("abc")
     group.govern("c")
     group.create("a")
@@ -326,7 +326,7 @@ def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both
     assert isinstance(answer.outcome, Problem)
 
 
-def test_a_follower_of_a_later_leader_is_not_truncated_as_an_earlier_one_asked() -> None:
+def test_a_follower_of_a_later_leader_ignores_a_truncation_by_an_earlier_one() -> None:
     group = online(least=2)
     for value in ("0", "1", "2"):
         group.produce(value)

@@ -33,7 +33,7 @@ def asked(members: int = 5, /, **fields: Any) -> Topic:
 
 
 @pytest.mark.parametrize(("members", "replicas", "least"), [(1, 1, 1), (2, 2, 1), (7, 3, 2)])
-def test_a_topic_of_which_only_the_name_is_said_has_the_rest_by_the_size_of_the_group(
+def test_a_topic_with_only_a_name_gets_defaults_by_the_size_of_the_group(
     members: int, replicas: int, least: int
 ) -> None:
     assert asked(members) == Topic(
@@ -41,7 +41,7 @@ def test_a_topic_of_which_only_the_name_is_said_has_the_rest_by_the_size_of_the_
     )
 
 
-def test_more_replicas_than_members_may_be_asked_for() -> None:
+def test_a_topic_may_have_more_replicas_than_members() -> None:
     assert asked(1, replicationFactor=5).min_in_sync == 4
 
 
@@ -102,7 +102,7 @@ def test_a_topic_may_have_the_name_of_a_document(name: str) -> None:
         "stats", "versions", "\ud800", "u\u0308", "a\\b", "a%2Fb",
     ],
 )  # fmt: skip
-def test_a_name_that_could_not_stand_in_a_path_is_refused(name: str) -> None:
+def test_a_name_that_does_not_fit_a_path_is_refused(name: str) -> None:
     with pytest.raises(Refusal) as refused:
         topic_link(name)
     assert refused.value.status == 400

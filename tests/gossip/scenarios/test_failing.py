@@ -148,7 +148,7 @@ def test_21_datagrams_are_blocked_and_streams_are_not(seeds: range) -> None:
 
 
 @trials(1, thorough=3)
-def test_22_a_member_that_hears_nothing_blames_itself(seeds: range) -> None:
+def test_22_a_deaf_member_blames_itself(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 50)
         deaf = world.nodes["n9"]

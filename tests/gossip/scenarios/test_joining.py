@@ -169,7 +169,7 @@ def test_29_an_address_that_is_used_again_by_another_name(seeds: range) -> None:
 
 
 @trials(3)
-def test_32_one_that_left_comes_back_under_its_name(seeds: range) -> None:
+def test_32_a_member_that_left_comes_back_under_its_name(seeds: range) -> None:
     for seed in seeds:
         world = acquainted(seed, 20)
         world.leave("n9")

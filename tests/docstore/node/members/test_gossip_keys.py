@@ -166,7 +166,7 @@ async def test_steps_are_taken_in_their_order(cluster: LocalCluster) -> None:
             assert (await refused(client, kind, wrong)).status == 400
 
 
-def test_a_group_without_keys_says_so(tmp_path: Path) -> None:
+def test_a_command_reports_a_group_without_keys(tmp_path: Path) -> None:
     with LocalCluster(1, tmp_path, ("--slots", "8")) as group:
         assert page_of(f"{group.urls[0]}{KEYS}")["status"] == 409
         code, _, errors = run(group, "rotate")

@@ -287,7 +287,7 @@ async def test_one_change_at_a_time_and_it_can_be_undone(cluster: LocalCluster) 
 
 
 @pytest.mark.thorough
-async def test_a_node_on_standby_joins_when_an_operator_says_so(cluster: LocalCluster) -> None:
+async def test_a_standby_node_joins_when_an_operator_adds_it(cluster: LocalCluster) -> None:
     waiting = cluster.prepare()
     waiting.flags = ("--standby",)
     cluster.start(waiting)

@@ -46,7 +46,7 @@ async def test_only_the_node_that_is_meant_is_believed() -> None:
     assert located.empty()
 
 
-async def test_a_member_elsewhere_is_asked_there_and_one_that_left_no_more() -> None:
+async def test_a_moved_member_is_asked_at_its_new_address_and_a_departed_one_is_not() -> None:
     located: asyncio.Queue[tuple[str, Located]] = asyncio.Queue()
     lookup = Lookup(lambda *found: located.put_nowait(found), OverHttp())
     page = {"id": "n2", "addresses": ADDRESSES}

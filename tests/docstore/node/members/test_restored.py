@@ -102,7 +102,7 @@ async def test_a_restored_disk_refuses_settings_that_do_not_fit_its_backup(
     founding_of("a", tmp_path, recovered, None, **settings)
 
 
-async def test_once_founded_settings_are_read_no_more(tmp_path: Path) -> None:
+async def test_settings_of_the_founding_are_ignored_once_founded(tmp_path: Path) -> None:
     store = MemoryStore()
     founding = founding_of("a", tmp_path, await store.open(), BACKUP, bootstrap=())
     cluster = (await founding.configuration(store)).cluster_id

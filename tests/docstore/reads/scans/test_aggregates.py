@@ -76,7 +76,7 @@ def results(bodies: list[dict[str, Any]]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 @pytest.mark.parametrize("versions", ["latest", "all"])
-def test_they_are_those_of_the_rows_at_any_cut(copy: Copy, rows: int, versions: str) -> None:
+def test_aggregates_match_the_rows_at_any_cut(copy: Copy, rows: int, versions: str) -> None:
     for share in (0.0, 0.4, 1.0):
         spans = [(slot, 0, int(end * share)) for slot, end in copy.ends.items()]
         asked = {"cut": [[slot, until] for slot, _, until in spans], "versions": versions}
@@ -91,7 +91,7 @@ def test_they_are_those_of_the_rows_at_any_cut(copy: Copy, rows: int, versions: 
         assert totals(copy, FUNCTIONS, "", rows, **asked) == [results(everything)]
 
 
-def test_a_condition_goes_before_them(copy: Copy) -> None:
+def test_aggregates_cover_only_rows_of_the_condition(copy: Copy) -> None:
     asked = {"cut": [[slot, end] for slot, end in copy.ends.items()]}
     where = "n >= 1 and documentSelfLink like '/a/1%'"
     counted = totals(copy, "count(*)", "documentSelfLink", 5, where=where, **asked)

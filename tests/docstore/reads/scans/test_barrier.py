@@ -96,7 +96,7 @@ async def test_no_cause_crosses_it_while_owners_change(tmp_path: Path) -> None:
             assert sum(chain.steps for chain in chains) > 10 * CHAINS
 
 
-async def test_without_an_instant_it_says_so_by_the_deadline(tmp_path: Path) -> None:
+async def test_a_barrier_without_an_instant_is_503_by_the_deadline(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path) as cluster:
         for node in cluster.nodes[1:]:
             cluster.kill(node)

@@ -369,7 +369,7 @@ async def test_a_malformed_request_for_changes_is_refused(
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, OPTIONS, POST")
 
 
-async def test_the_rest_goes_on_when_a_node_is_killed(
+async def test_a_feed_continues_at_other_nodes_when_one_is_killed(
     group: LocalCluster, session: aiohttp.ClientSession, factory: str
 ) -> None:
     """Acknowledged changes are seen once, through the nodes that are left."""
@@ -391,7 +391,7 @@ async def test_the_rest_goes_on_when_a_node_is_killed(
         assert set(map(tuple, by_link(reader.changes).values())) == {(0,)}
 
 
-async def test_a_node_that_hears_no_majority_says_so(
+async def test_a_feed_without_a_majority_is_refused(
     group: LocalCluster, session: aiohttp.ClientSession, factory: str
 ) -> None:
     asked = f"{group.urls[0]}/core/changes?prefix={factory}"

@@ -62,7 +62,7 @@ async def test_history_that_all_copies_trimmed_is_gone() -> None:
         await read({("a", 0): GONE, ("b", 0): GONE, ("b", 1): HERE[1]})
 
 
-async def test_history_of_one_slot_says_nothing_of_another_that_is_not_reached() -> None:
+async def test_trimmed_history_of_one_slot_does_not_hide_an_unreachable_slot() -> None:
     says = {("a", 0): GONE, ("b", 0): HERE[0], ("b", 1): None, ("c", 1): None}
     with pytest.raises(Unavailable):
         await read(says)

@@ -87,7 +87,7 @@ async def test_a_scan_of_stored_rows_does_not_wait_for_later_ones(node: Node) ->
     assert node.store.hurries == 0
 
 
-async def test_a_file_that_never_follows_is_said_to_be_late(
+async def test_a_file_that_never_catches_up_is_reported_late(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanner, "FOLLOW_S", 0.05)
@@ -118,7 +118,7 @@ async def test_a_feed_shows_stored_rows_and_hurries_the_file(node: Node) -> None
     assert asked[-1] == (SLOT, 0, node.end)
 
 
-async def test_one_look_tells_which_links_have_changed(node: Node) -> None:
+async def test_a_feed_finds_the_links_that_changed(node: Node) -> None:
     asked: list[Any] = []
 
     async def pages(question: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -94,7 +94,7 @@ def test_an_old_cut_is_answered_by_an_index_that_is_ahead_of_it(copy: IndexedCop
     assert names(copy, "a ge 1", cut=cut, order="a desc") == ["y", "x"]
 
 
-def test_an_index_that_is_being_built_is_not_used_and_says_how_far_it_is(
+def test_an_unfinished_index_is_not_used_and_shows_its_progress(
     copy: IndexedCopy,
 ) -> None:
     put(copy, x=1)
@@ -296,7 +296,7 @@ def test_a_slot_is_not_sure_where_the_file_does_not_have_it(copy: IndexedCopy) -
     assert entries(copy) == [(2, "x"), (2, "y")]
 
 
-def test_a_sure_slot_goes_on_from_its_position_by_the_newest_row_of_each_link(
+def test_a_sure_slot_is_followed_by_the_newest_row_of_each_link(
     copy: IndexedCopy,
 ) -> None:
     put(copy, x=1, y=1)
@@ -307,7 +307,7 @@ def test_a_sure_slot_goes_on_from_its_position_by_the_newest_row_of_each_link(
     assert entries(copy) == [(1, "y"), (2, "x")]
 
 
-def test_entries_of_slots_that_are_not_asked_for_are_not_looked_at(copy: IndexedCopy) -> None:
+def test_entries_of_other_slots_are_not_read(copy: IndexedCopy) -> None:
     put(copy, **{f"x{number}": 1 for number in range(20)})
     copy.follow(names=["a"])
     here = sum(row.slot == 2 for row in copy.rows)

@@ -70,7 +70,7 @@ async def test_a_round_asks_only_for_new_rows(node: Node) -> None:
     assert node.indexing.metrics()['docstore_index_slots{factory="/a",index="n"}'] == 2
 
 
-async def test_slots_for_which_there_was_no_time_are_asked_for_again(node: Node) -> None:
+async def test_slots_that_a_round_had_no_time_for_are_asked_for_again(node: Node) -> None:
     node.scans.answer["late"] = [1]
     await node.round()
     again = await node.round()
@@ -129,7 +129,7 @@ async def test_rounds_are_longer_where_much_is_written(node: Node) -> None:
     assert await node.indexing._follow() == pytest.approx(2.0)
 
 
-async def test_without_an_index_nothing_is_asked_for_and_the_file_is_deleted(
+async def test_without_an_index_no_round_runs_and_the_file_is_deleted(
     node: Node, tmp_path: Path
 ) -> None:
     file = tmp_path / "indexes.db"

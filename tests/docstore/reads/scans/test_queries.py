@@ -298,7 +298,7 @@ async def test_a_page_ends_before_it_gets_too_large(
         assert found == links
 
 
-async def test_a_walk_goes_on_when_an_owner_is_killed_between_its_pages(tmp_path: Path) -> None:
+async def test_a_walk_continues_when_an_owner_is_killed_between_pages(tmp_path: Path) -> None:
     wanted = [f"/f/{number:03}" for number in range(300)]
     with LocalCluster(3, tmp_path, ["--slots", str(SLOTS)]) as cluster:
         async with Client(cluster.urls) as store, aiohttp.ClientSession() as http:
@@ -328,7 +328,7 @@ def survivors(cluster: LocalCluster) -> list[str]:
     return [node.url for node in cluster.nodes if node.process is not None]
 
 
-async def test_a_damaged_copy_is_left_for_another_one(tmp_path: Path) -> None:
+async def test_a_query_reads_another_copy_when_one_is_damaged(tmp_path: Path) -> None:
     links = [f"/f/{number:02}" for number in range(40)]
     with LocalCluster(3, tmp_path, ["--slots", "4"]) as cluster:
         async with Client(cluster.urls) as store:

@@ -100,7 +100,7 @@ async def test_a_malformed_body_of_a_query_is_refused(
     assert found == status, page
 
 
-async def test_a_closed_schema_says_which_members_there_are(
+async def test_a_query_of_a_member_outside_a_closed_schema_is_refused(
     cluster: LocalCluster, http: aiohttp.ClientSession
 ) -> None:
     schema = {"type": "object", "properties": {"n": {}}, "additionalProperties": False}
