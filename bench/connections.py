@@ -45,14 +45,14 @@ class Connections:
 
     async def grow(self, more: int) -> dict[str, float]:
         """Make `more` connections, and ask each once; return how fast, and their answers."""
-        began, told = time.perf_counter(), Counter[str]()
+        began, answers = time.perf_counter(), Counter[str]()
         until = len(self.callers) + more
         while len(self.callers) < until:
             numbers = range(len(self.callers), min(until, len(self.callers) + AT_ONCE))
             made = await asyncio.gather(*map(self._connect, numbers))
-            told.update(_status(caller) for caller in made)
+            answers.update(_status(caller) for caller in made)
             self.callers += made
-        return {"made_per_s": more / (time.perf_counter() - began), **told}
+        return {"made_per_s": more / (time.perf_counter() - began), **answers}
 
     async def _connect(self, number: int) -> HttpCaller:
         here = (f"127.0.0.{2 + number // PER_ADDRESS}", 0)
@@ -65,19 +65,19 @@ class Connections:
     async def keep_busy(self, target: Target, seconds: float) -> dict[str, Any]:
         """Have each send its next request as soon as the last is answered."""
         took_us: Counter[int] = Counter()
-        told: Counter[str] = Counter()
+        answers: Counter[str] = Counter()
         until = time.perf_counter() + seconds
 
         async def work(number: int, caller: HttpCaller) -> None:
             while (asked := time.perf_counter()) < until:
                 await caller.call(_request(target, number))
                 took_us[round((time.perf_counter() - asked) * 1e6)] += 1
-                told[_status(caller)] += 1
+                answers[_status(caller)] += 1
                 number += len(self.callers)
 
         await asyncio.gather(*(work(*each) for each in enumerate(self.callers)))
         p50_ms, p99_ms = (percentile(took_us, share) / 1000 for share in (0.5, 0.99))
-        return {"rate": took_us.total() / seconds, "p50_ms": p50_ms, "p99_ms": p99_ms, **told}
+        return {"rate": took_us.total() / seconds, "p50_ms": p50_ms, "p99_ms": p99_ms, **answers}
 
     def close(self) -> None:
         """Hang up all."""
@@ -120,8 +120,8 @@ class Measured(alone.Rows):
         held.close()
         await held.grow(FEW)
         for row, target in (("put", self._put), ("get", self._get)):
-            told = await held.keep_busy(target, self._seconds)
-            self.note(f"{row}_{FEW}_busy", {**told, "node_mib": self._node.rss_mib()})
+            figures = await held.keep_busy(target, self._seconds)
+            self.note(f"{row}_{FEW}_busy", {**figures, "node_mib": self._node.rss_mib()})
         began = time.perf_counter()
         await self._node.end(signal.SIGTERM)
         self.note(f"end_with_{FEW}_idle", {"s": time.perf_counter() - began})

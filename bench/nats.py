@@ -135,15 +135,15 @@ class JetStreams(Processes):
             "max_bytes": -1, "discard": "old",
         }  # fmt: skip
         deadline = time.monotonic() + LEADER_LIMIT_S
-        told: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         while time.monotonic() < deadline:
-            told = await caller.ask(f"STREAM.CREATE.{STREAM}", config)
-            leader = told.get("cluster", {}).get("leader")
-            if "error" not in told and leader:
+            answer = await caller.ask(f"STREAM.CREATE.{STREAM}", config)
+            leader = answer.get("cluster", {}).get("leader")
+            if "error" not in answer and leader:
                 self.leader = next(m.address for m in self.members if m.name == leader)
                 return
             await asyncio.sleep(0.2)
-        raise Failed(f"there was no stream after {LEADER_LIMIT_S:.0f} s: {told}")
+        raise Failed(f"there was no stream after {LEADER_LIMIT_S:.0f} s: {answer}")
 
     async def call(self, address: str) -> NatsCaller:
         """Return a new connection to a server."""
@@ -173,9 +173,9 @@ class JetStreams(Processes):
             "deliver_policy": "new" if is_new else "all", "max_waiting": 512,
         }  # fmt: skip
         question = {"stream_name": STREAM, "config": consumer}
-        told = await caller.ask(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}", question)
-        if "error" in told:
-            raise Failed(f"there was no consumer: {told}")
+        answer = await caller.ask(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}", question)
+        if "error" in answer:
+            raise Failed(f"there was no consumer: {answer}")
         return MessageReader(caller, name)
 
 

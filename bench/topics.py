@@ -74,10 +74,10 @@ class RecordReader(Reader):
         """Ask from the offset after the last record."""
         asked = f"{self._head}&from={self._offset}&maxRecords={min(most, 100_000)} HTTP/1.1\r\n"
         is_fine = await self.caller.call((asked + self._foot).encode())
-        told = _FROM_TO.search(self.caller.head)
-        if not is_fine or told is None:
+        span = _FROM_TO.search(self.caller.head)
+        if not is_fine or span is None:
             raise Failed(f"a fetch was answered {self.caller.head[:200]!r}")
-        found = int(told[2]) - self._offset
+        found = int(span[2]) - self._offset
         self._offset += found
         return found
 

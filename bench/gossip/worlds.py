@@ -117,7 +117,7 @@ class Toll:
 
     def add(self, world: World, sick: set[str]) -> None:
         """Count one run."""
-        wrong = [member for _, member, about in world.told(State.DEAD) if about not in sick]
+        wrong = [member for _, member, about in world.changes_to(State.DEAD) if about not in sick]
         self.false += len(wrong)
         self.at_healthy += sum(member not in sick for member in wrong)
         self.datagrams += world.datagrams
@@ -171,8 +171,8 @@ def crash_s(seed: int, count: int, config: Config, *, loss: float = 0.0) -> tupl
     name = f"n{count // 2}"
     world.unplug(name)
     world.run_until(lambda: world.all_see({name: State.DEAD}), within_s=90, every_s=0.25)
-    told = [at_s for at_s, _, about in world.told(State.DEAD) if about == name]
-    return min(told) - begun_s, max(told) - begun_s
+    times_s = [at_s for at_s, _, about in world.changes_to(State.DEAD) if about == name]
+    return min(times_s) - begun_s, max(times_s) - begun_s
 
 
 def b7(seed: int, *, short: bool) -> list[Figure]:
@@ -259,7 +259,7 @@ def b8(seed: int, *, short: bool) -> list[Figure]:
             world = group(seed, 100, config)
             world.network.starved |= {f"n{number}" for number in range(100 - ill, 100)}
             world.run(60)
-            totals.append(len(world.told(State.DEAD)))
+            totals.append(len(world.changes_to(State.DEAD)))
         met = totals[1] <= max(2, totals[0] / 2)
         found.append(
             Figure("B8", f"false positives, {ill} of 100 starved", totals[1], "",

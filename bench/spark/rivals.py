@@ -45,8 +45,8 @@ def versions() -> dict[str, str]:
     """Return the versions of Java and of PostgreSQL."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     server = [_program("postgres"), "--version"]
-    told = subprocess.run(server, capture_output=True, text=True, check=True).stdout
-    return {"java": java.split('"')[1], "postgresql": re.findall(r"[\d.]+", told)[0]}
+    version = subprocess.run(server, capture_output=True, text=True, check=True).stdout
+    return {"java": java.split('"')[1], "postgresql": re.findall(r"[\d.]+", version)[0]}
 
 
 def files(directory: Path, documents: int) -> Path:

@@ -58,9 +58,9 @@ def _variables() -> Iterator[str]:
             yield from set(re.findall(r'"(DOCSTORE_[A-Z_]*[A-Z])"', source.text))
 
 
-def _lines(before: str, told: Any) -> Iterator[str]:
-    for each in fields(told):
-        value = getattr(told, each.name)
+def _lines(before: str, config: Any) -> Iterator[str]:
+    for each in fields(config):
+        value = getattr(config, each.name)
         name = f"{before}{each.name}"
         if is_dataclass(value) and not isinstance(value, type):
             yield from _lines(f"{name}.", value)

@@ -82,9 +82,11 @@ def _simulated(play: Callable[[int], Any]) -> Trace:
     def trace(seed: int) -> Any:
         with _watched() as worlds:
             outcome = play(seed)
-        told = [getattr(outcome, name, "") for name in ("trace", "problems", "stuck", "operations")]
+        ending = [
+            getattr(outcome, name, "") for name in ("trace", "problems", "stuck", "operations")
+        ]
         lots = [(each.now, each.events, each.rng) for each in worlds]
-        return told, getattr(outcome, "counters", ""), lots
+        return ending, getattr(outcome, "counters", ""), lots
 
     return trace
 
@@ -106,8 +108,8 @@ def _of_whole_nodes(kind: type[whole.Run], seed: int) -> Any:
 
 def _of_gossip(seed: int) -> Any:
     world = stormy(seed, codec=True)
-    told = [world.told(state) for state in State]
-    return world.steps, world.datagrams, Counter(world.oracles.fired), told
+    changes = [world.changes_to(state) for state in State]
+    return world.steps, world.datagrams, Counter(world.oracles.fired), changes
 
 
 def _of_tables(seed: int) -> Any:

@@ -89,7 +89,7 @@ def who_hears_nothing_condemns_few(config: Config) -> bool:
     world = world_of(1, config, 50)
     world.network.deaf.add("n9")
     world.run(60)
-    return len([1 for _, member, _ in world.told(State.DEAD) if member == "n9"]) <= 3
+    return len([1 for _, member, _ in world.changes_to(State.DEAD) if member == "n9"]) <= 3
 
 
 def members_are_probed_in_turn(config: Config) -> bool:

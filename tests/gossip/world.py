@@ -213,9 +213,9 @@ class World:
 
     def ever(self, state: State) -> set[str]:
         """Return the members that any member ever held to be in `state`."""
-        return {name for _, _, name in self.told(state)}
+        return {name for _, _, name in self.changes_to(state)}
 
-    def told(self, state: State) -> list[tuple[float, str, str]]:
+    def changes_to(self, state: State) -> list[tuple[float, str, str]]:
         """Return (when, observer, subject) of every change to `state` that an application got."""
         return sorted(
             (at_s, node.name, change.member.name)

@@ -81,12 +81,12 @@ async def one_node(cluster: LocalCluster) -> None:
             await client.patch("/orders/o", {})
         found = await until_due(client, "/clocks/a", clock.value["born"] + 500_000)
         await client.patch("/clocks/a", {})
-        told = await until_recorded(client, "o", 20)
-        assert told == list(range(1, 21))
+        entries = await until_recorded(client, "o", 20)
+        assert entries == list(range(1, 21))
         await receiver.until(lambda: len(receiver.calls) >= 20)
-        assert [each["n"] for each in receiver.calls] == told
+        assert [each["n"] for each in receiver.calls] == entries
         assert (len(set(receiver.ids)), receiver.forged) == (20, 0)
-        assert await records(client) == {"/orders/o": told}
+        assert await records(client) == {"/orders/o": entries}
         await client.post("/orders", {"documentSelfLink": "without-ledger"})
         await client.patch("/orders/without-ledger", {})
         async with asyncio.timeout(20):
@@ -136,9 +136,9 @@ async def atomic_batches(cluster: LocalCluster) -> None:
 
 async def until_recorded(client: Client, name: str, last: int) -> list[int]:
     async with asyncio.timeout(120):
-        while (told := (await client.get(f"/ledger/{name}")).value["told"])[-1:] < [last]:
+        while (entries := (await client.get(f"/ledger/{name}")).value["told"])[-1:] < [last]:
             await asyncio.sleep(0.1)
-    return list(told)
+    return list(entries)
 
 
 async def records(client: Client, topic: str = "orders") -> dict[str, list[int]]:

@@ -282,8 +282,8 @@ async def test_a_scan_ends_once_its_token_is_taken_out(cluster: LocalCluster, no
         await answer.content.readline()
         _access_file(cluster.directory, "eve")
         async with asyncio.timeout(SOON_S):
-            told = (await answer.content.read()).splitlines()
-    ending = json.loads(told[-1])
+            lines = (await answer.content.read()).splitlines()
+    ending = json.loads(lines[-1])
     assert (ending["complete"], ending["status"]) == (False, 401)
 
 
@@ -326,8 +326,8 @@ def test_commands_show_the_token_of_the_environment(
     assert command("get", f"{notes}/a").returncode == 1
     assert command("get", f"{notes}/a", DOCSTORE_TOKEN="ann").returncode == 0
     assert command("get", f"{notes}/a", DOCSTORE_TOKEN_FILE=str(token)).returncode == 0
-    told = command("--token-file", str(token), "get", f"{notes}/a", DOCSTORE_TOKEN="wrong")
-    assert told.returncode == 0
+    given = command("--token-file", str(token), "get", f"{notes}/a", DOCSTORE_TOKEN="wrong")
+    assert given.returncode == 0
     gone = command("--token-file", str(token) + "x", "get", f"{notes}/a")
     assert gone.returncode == 1
     assert "Traceback" not in gone.stderr
@@ -340,9 +340,9 @@ def test_status_shows_unknown_for_values_that_nodes_withhold(
     cluster: LocalCluster, notes: str
 ) -> None:
     for token, ready in (("operator", "yes"), ("ann", "?")):
-        told = _command(cluster, "status", DOCSTORE_TOKEN=token)
-        assert told.returncode == 0, told.stderr
-        row = next(line for line in told.stdout.splitlines() if " n1 " in line)
+        status = _command(cluster, "status", DOCSTORE_TOKEN=token)
+        assert status.returncode == 0, status.stderr
+        row = next(line for line in status.stdout.splitlines() if " n1 " in line)
         assert row.split("│")[4].strip() == ready
 
 

@@ -327,7 +327,7 @@ async def test_a_stored_declaration_is_announced_until_it_is_in_force() -> None:
     node = SingleNode(Registry([Counters()]))
     await offered(node, Counters())
     announced: list[Row] = []
-    told: list[str] = []
+    reasons: list[str] = []
 
     async def submit(operation: Operation, timeout_s: float) -> Answer:
         answer = await node.submit(operation, timeout_s)
@@ -335,14 +335,14 @@ async def test_a_stored_declaration_is_announced_until_it_is_in_force() -> None:
 
     async def announce(declaration: Row, timeout_s: float) -> None:
         announced.append(declaration)
-        told.append(registration.why_not().removeprefix("service /counters: "))
+        reasons.append(registration.why_not().removeprefix("service /counters: "))
         if len(announced) < 3:
             raise Unavailable("an owner does not answer")
 
     registration = await offered(node, Better(), submit=submit, announce=announce)
     assert declared(node) == declaration_of(Better()), "the change is stored"
     await _until(lambda: not registration.why_not())
-    assert told == [NOT_YET.detail, *["an owner does not answer"] * 2]
+    assert reasons == [NOT_YET.detail, *["an owner does not answer"] * 2]
     stored = node.histories[f"{FACTORIES}/counters"]
     assert announced == [stored[-1]] * 3
     assert len(stored) == 2, "it is not written again"

@@ -111,8 +111,8 @@ def test_a_node_logs_its_start_and_its_end(tmp_path: Path) -> None:
         node.process.terminate()
         assert node.process.wait(30) == 0
     lines = (tmp_path / "n1" / "log.txt").read_text("utf-8").splitlines()
-    told = [json.loads(line) for line in lines if not line.startswith("docstore n1 serves at ")]
-    found = {line["event"]: line for line in told}
+    entries = [json.loads(line) for line in lines if not line.startswith("docstore n1 serves at ")]
+    found = {line["event"]: line for line in entries}
     assert [each for each in found if each.startswith("this node ")] == [
         "this node has started", "this node serves", "this node stops", "this node has stopped"
     ]  # fmt: skip

@@ -323,9 +323,9 @@ async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
         slowly = {"kind": "SynchronizeRequest", "slotsPerSecond": 200}
         run = await store.json("PATCH", "/core/management", slowly)
 
-        async def told(action: str) -> dict[str, object]:
-            control = {"kind": "SynchronizeControlRequest", "id": run["id"], "action": action}
-            return dict(await store.json("PATCH", "/core/management", control))
+        async def control(action: str) -> dict[str, object]:
+            change = {"kind": "SynchronizeControlRequest", "id": run["id"], "action": action}
+            return dict(await store.json("PATCH", "/core/management", change))
 
         def state() -> dict[str, object]:
             # Any node can be asked, not only the one on which it runs.
@@ -335,15 +335,15 @@ async def test_a_resynchronisation_can_be_slowed_paused_and_cancelled(
             return dict(state()["slots"])["synchronised"]  # type: ignore[call-overload, no-any-return]
 
         await asyncio.to_thread(until, lambda: synchronised() > 0)
-        assert (await told("pause"))["state"] == "PAUSED"
+        assert (await control("pause"))["state"] == "PAUSED"
         await asyncio.to_thread(until, lambda: state()["state"] == "PAUSED")
-        stood = synchronised()
-        assert 0 < stood < 1024
+        paused_at = synchronised()
+        assert 0 < paused_at < 1024
         again = await store.json("PATCH", "/core/management", slowly)
         assert again["id"] == run["id"]  # It is joined, not begun anew.
-        assert (await told("resume"))["state"] == "RUNNING"
-        await asyncio.to_thread(until, lambda: synchronised() > stood + 32)
-        assert (await told("cancel"))["state"] == "CANCELLED"
+        assert (await control("resume"))["state"] == "RUNNING"
+        await asyncio.to_thread(until, lambda: synchronised() > paused_at + 32)
+        assert (await control("cancel"))["state"] == "CANCELLED"
         await asyncio.to_thread(until, lambda: bool(state()["finishedTimeMicros"]))
         assert synchronised() < 1024
         at_once = {"kind": "SynchronizeRequest"}

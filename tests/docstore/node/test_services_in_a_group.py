@@ -213,11 +213,11 @@ async def test_an_owner_without_the_class_refuses_and_reads_on(group: LocalClust
     async with Client([group.nodes[1].url]) as client:
         for link in links:
             assert (await client.get(link)).value["count"] == 0
-        told = {link: await once(client, "PATCH", link, {"by": 1}) for link in links}
-    for link, (status, code) in told.items():
+        answers = {link: await once(client, "PATCH", link, {"by": 1}) for link in links}
+    for link, (status, code) in answers.items():
         is_bare = group.owner_of(link) is bare
         assert (status, code) == ((503, "service-missing") if is_bare else (200, ""))
-    assert {status for status, _ in told.values()} == {200, 503}
+    assert {status for status, _ in answers.values()} == {200, 503}
     async with Client([bare.url]) as client:
         refused = await refusal(client, "PUT", links[0], {"count": 9})
         assert refused.status == 405, "its methods are declared"

@@ -53,17 +53,17 @@ def test_a_refusal_that_is_none_is_a_failure(raised: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "detail"),
     [
         (KeyError("amount"), "'amount'"), (None, "None"), ("\ud800 is no letter", "? is no letter"),
         ("x" * 600, "x" * 512), ("\xe4" * 600, "\xe4" * 512),
     ],
 )  # fmt: skip
-def test_the_message_of_a_refusal_is_returned_as_text(message: Any, told: str) -> None:
+def test_the_message_of_a_refusal_is_returned_as_text(message: Any, detail: str) -> None:
     outcome = asked(HEAD, "PATCH", {}, served(Returning(No(HTTPStatus.BAD_REQUEST, message))))
     assert isinstance(outcome, Refused)
     assert (outcome.answer.status, outcome.answer.code) == (400, "refused-by-service")
-    assert (type(outcome.answer.status), outcome.answer.detail) == (int, told)
+    assert (type(outcome.answer.status), outcome.answer.detail) == (int, detail)
     assert msgpack.packb(outcome.answer.detail)
 
 

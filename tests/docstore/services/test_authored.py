@@ -135,10 +135,10 @@ def test_every_state_is_checked_and_the_check_changes_nothing() -> None:
 
 
 def test_patches_that_would_pass_by_the_handler_are_not_taken() -> None:
-    told = (415, "unsupported-media-type")
-    assert refused(HEAD, "PATCH", {"balance": 90}, ACCOUNTS, media="merge") == told
+    refusal = (415, "unsupported-media-type")
+    assert refused(HEAD, "PATCH", {"balance": 90}, ACCOUNTS, media="merge") == refusal
     replaced = [{"op": "replace", "path": "/balance", "value": 90}]
-    assert refused(HEAD, "PATCH", replaced, ACCOUNTS, media="json") == told
+    assert refused(HEAD, "PATCH", replaced, ACCOUNTS, media="json") == refusal
     assert refused(HEAD, "PATCH", [1], ACCOUNTS) == (400, "malformed")
 
 
@@ -311,18 +311,18 @@ def test_a_state_may_be_a_dict_of_any_class(value: Any) -> None:
     ],
 )
 def test_the_log_names_the_value_of_a_state_that_is_not_json(value: Any, said: str) -> None:
-    told: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def call(path: str, handler: Callable[[], Any]) -> Any:
         try:
             return handler()
         except Exception as error:
-            told.append(error)
+            errors.append(error)
             raise
 
     assert refused(HEAD, "PATCH", {}, served(Returning(value), call)) == (500, "internal")
-    assert re.search(f"on_patch.*{said}", str(told[0]))
-    assert told[0].__traceback__ is not None
+    assert re.search(f"on_patch.*{said}", str(errors[0]))
+    assert errors[0].__traceback__ is not None
 
 
 def test_a_state_that_is_too_large_is_refused() -> None:
@@ -400,8 +400,8 @@ def test_a_missing_service_refuses_every_update(verb: str, media: str) -> None:
     missing = MissingService(options_of(declaration_of(Accounts())))
     head = None if verb == "POST" else HEAD
     body = [] if media == "json" else {}
-    told = refused(head, verb, body, missing, media=media if verb == "PATCH" else "")
-    assert told == (503, "service-missing")
+    answer = refused(head, verb, body, missing, media=media if verb == "PATCH" else "")
+    assert answer == (503, "service-missing")
 
 
 def test_the_test_of_the_page_passes(monkeypatch: pytest.MonkeyPatch) -> None:

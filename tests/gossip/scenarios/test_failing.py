@@ -68,7 +68,7 @@ def test_11_loss_causes_few_false_deaths_in_ten_minutes(
         world = acquainted(seed, 100)
         world.network.loss = loss
         world.run(60 * minutes)
-        false += len(world.told(State.DEAD))
+        false += len(world.changes_to(State.DEAD))
     assert false <= most
 
 
@@ -122,7 +122,7 @@ def test_16_starved_members_and_loss(seeds: range) -> None:
         world.unplug("n9")
         begun_s = world.now
         world.run(60)
-        false += len([1 for _, _, name in world.told(State.DEAD) if name != "n9"])
+        false += len([1 for _, _, name in world.changes_to(State.DEAD) if name != "n9"])
         first_s.append(first_change_s(world, "n9", State.DEAD, begun_s))
     assert false <= max(1.0, 0.18 * len(seeds))
     assert quantile(first_s, 0.5) <= 9.2
@@ -137,13 +137,13 @@ def test_21_datagrams_are_blocked_and_streams_are_not(seeds: range) -> None:
         world.run(300)
         assert not falsely_dead(world)
         for node in world.everyone:
-            told = [
+            reports = [
                 at_s
                 for at_s, report in node.reports
                 if isinstance(report, ReportUnreachable) and report.name == "n9"
             ]
-            assert len(told) <= 5
-            assert all(after - before >= 60 for before, after in itertools.pairwise(told))
+            assert len(reports) <= 5
+            assert all(after - before >= 60 for before, after in itertools.pairwise(reports))
         assert any(isinstance(report, ReportUnreachable) for _, report in world.nodes["n0"].reports)
 
 
@@ -158,6 +158,7 @@ def test_22_a_deaf_member_blames_itself(seeds: range) -> None:
         assert deaf.probes - begun <= 5
         world.run(60 - world.now + 5)
         assert first_change_s(world, "n9", State.DEAD, 5.0) <= 15.0
-        believed_dead = [name for _, member, name in world.told(State.DEAD) if member == "n9"]
+        believed_dead = [name for _, member, name in world.changes_to(State.DEAD) if member == "n9"]
         assert len(believed_dead) <= 3
-        assert {name for _, member, name in world.told(State.DEAD) if member != "n9"} == {"n9"}
+        elsewhere = {name for _, member, name in world.changes_to(State.DEAD) if member != "n9"}
+        assert elsewhere == {"n9"}

@@ -71,12 +71,12 @@ def measure() -> None:
     took_s = time.perf_counter() - begun_s
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     known_s = last_change_s(world, "n7", State.DEAD, 5.0)
-    told = len([1 for _, _, name in world.told(State.DEAD) if name == "n7"])
+    informed = len([1 for _, _, name in world.changes_to(State.DEAD) if name == "n7"])
     sys.stdout.write(
         f"10,000 members: 60 s in {took_s:.0f} s, {memory_mib:.0f} MiB, {world.steps} steps;"
-        f" {told} know after {known_s:.1f} s\n"
+        f" {informed} know after {known_s:.1f} s\n"
     )
-    assert told == 9999
+    assert informed == 9999
     assert known_s <= 30.0
     assert not falsely_dead(world, "n7")
     assert memory_mib <= 400

@@ -40,12 +40,12 @@ def quantile(values: Iterable[float], part: float) -> float:
 
 def first_change_s(world: World, name: str, state: State, since_s: float) -> float:
     """Return how long after `since_s` the first application got the change of `name` to `state`."""
-    return min(at_s for at_s, _, member in world.told(state) if member == name) - since_s
+    return min(at_s for at_s, _, member in world.changes_to(state) if member == name) - since_s
 
 
 def last_change_s(world: World, name: str, state: State, since_s: float) -> float:
     """Return how long after `since_s` the last application got that change."""
-    return max(at_s for at_s, _, member in world.told(state) if member == name) - since_s
+    return max(at_s for at_s, _, member in world.changes_to(state) if member == name) - since_s
 
 
 def falsely_dead(world: World, *dead: str) -> set[str]:

@@ -58,10 +58,10 @@ class Chain:
 
 async def cut(session: aiohttp.ClientSession, url: str) -> list[int] | None:
     """Return how many rows of each slot are in a barrier's cut, None when there was no instant."""
-    async with session.get(f"{url}/core/spark/plan?asOf=barrier") as told:
-        page: dict[str, Any] = await told.json()
-        assert told.status in (200, 503), page
-        return list(page["ends"]) if told.status == 200 else None
+    async with session.get(f"{url}/core/spark/plan?asOf=barrier") as answer:
+        page: dict[str, Any] = await answer.json()
+        assert answer.status in (200, 503), page
+        return list(page["ends"]) if answer.status == 200 else None
 
 
 async def test_no_cause_crosses_it_while_owners_change(tmp_path: Path) -> None:
