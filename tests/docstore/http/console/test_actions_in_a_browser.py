@@ -196,5 +196,5 @@ async def test_a_subscription_is_paused_resumed_and_deleted(
             assert len(found["documents"]) == 1
         await browser.click("Delete the subscription to /notes")
         await browser.answer("Delete")
-        await browser.until("document.body.innerText.includes('No receiver is told')")
+        await browser.until("document.body.innerText.includes('No receiver gets changes')")
     assert (await page(session, at))["documentLinks"] == []

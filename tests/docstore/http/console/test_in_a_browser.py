@@ -40,7 +40,7 @@ WORDS = {
     "ownership/groups": "orders", "holders/groups/etl": "not read yet",
     "holders/roles/pricing": "exclusive", "holders/locks/nightly run": "host-8",
     "holders/elections/scheduler": "Transfer", "holders/leases/scheduler~host-7": "Revoke",
-    "subscriptions": "No receiver is told",
+    "subscriptions": "No receiver gets changes",
     "charts": "Latency", "interface": "/core/query-tasks",
 }  # fmt: skip
 """View -> words that it shows."""
