@@ -41,7 +41,7 @@ def part(value: Any) -> str:
 
 
 def signature(key: Private, signed: bytes) -> bytes:
-    """Return the signature as tokens have it."""
+    """Return a signature in the form of JSON Web Tokens."""
     if isinstance(key, Ed25519PrivateKey):
         return key.sign(signed)
     r, s = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256())))
@@ -58,20 +58,20 @@ def claims(**others: Any) -> dict[str, Any]:
 
 
 def web_token(key: Private = ED, head: dict[str, Any] | None = None, **others: Any) -> str:
-    """Return a token that holds, but for what is said otherwise."""
+    """Return a valid token, but for the given key, header members and claims."""
     kid, alg = ("ed", "EdDSA") if isinstance(key, Ed25519PrivateKey) else ("ec", "ES256")
     signed = f"{part({'alg': alg, 'kid': kid} | (head or {}))}.{part(claims(**others))}"
     return f"{signed}.{part(signature(key, signed.encode()))}"
 
 
 def hmac_token() -> str:
-    """Return one that is signed with the public key as if it were a shared secret."""
+    """Return a token that uses the public key as a shared secret."""
     signed = f"{part({'alg': 'HS256', 'kid': 'ed'})}.{part(claims())}"
     return f"{signed}.{part(hmac.digest(pem(ED).encode(), signed.encode(), 'sha256'))}"
 
 
 def unsigned_token(algorithm: str = "none") -> str:
-    """Return one that says that it needs no signature."""
+    """Return a token without a signature."""
     return f"{part({'alg': algorithm, 'kid': 'ed'})}.{part(claims())}."
 
 

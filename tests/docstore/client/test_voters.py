@@ -21,7 +21,7 @@ class Look(NamedTuple):
 
     leads: bool
     generation: int
-    stood_still: bool
+    was_paused: bool
 
 
 class Trio:
@@ -58,8 +58,8 @@ class Trio:
     def read(self, within_s: float = 0.1) -> None:
         for key, _ in self._selector.select(within_s):
             for line in os.read(key.fd, 1 << 16).decode().splitlines():
-                leads, generation, stood_still = line.split()
-                look = Look(leads == "1", int(generation), stood_still == "1")
+                leads, generation, was_paused = line.split()
+                look = Look(leads == "1", int(generation), was_paused == "1")
                 self.looks[key.data].append(look)
 
     def leader(self, *, but: str = "") -> str:
@@ -114,5 +114,5 @@ def test_l13_a_paused_leader_does_not_lead_at_its_first_check(trio: Trio) -> Non
     while len(trio.looks[old]) == said:
         trio.read()
     first = trio.looks[old][said]
-    assert first.stood_still
+    assert first.was_paused
     assert not first.leads

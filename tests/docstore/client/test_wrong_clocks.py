@@ -70,7 +70,7 @@ async def until(condition: Callable[[], object]) -> None:
         found = condition()
         if await found if asyncio.iscoroutine(found) else found:
             return
-        assert clock() < deadline, "it did not come true in time"
+        assert clock() < deadline, "the condition did not hold in time"
         await asyncio.sleep(0.02)
 
 

@@ -1,7 +1,7 @@
 """A process that votes, for tests: `voter.py NAME STATE a=PORT b=PORT c=PORT`.
 
-Says what it sees whenever that changes, and after each time in which it stood still:
-`led`, `generation`, and whether it stood still before this look.
+It prints its state when that changes, and after each pause of the process: whether it leads, its
+generation, and whether it was paused before this check.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ async def main(name: str, state: str, *ports: str) -> None:
     async with Voting(name, members, state=state, times=TIMES) as voting:
         looked_at = time.monotonic()
         while True:
-            stood_still = time.monotonic() - looked_at > STILL_S
+            was_paused = time.monotonic() - looked_at > STILL_S
             looked_at = time.monotonic()
             seen = (voting.leads(), voting.generation)
-            if seen != said or stood_still:
+            if seen != said or was_paused:
                 said = seen
-                sys.stdout.write(f"{seen[0]:d} {seen[1]} {stood_still:d}\n")
+                sys.stdout.write(f"{seen[0]:d} {seen[1]} {was_paused:d}\n")
                 sys.stdout.flush()
             await asyncio.sleep(0.01)
 

@@ -40,7 +40,7 @@ ASKED = {"keep_alive", "prepare", "write_eof"}
 """All attributes that aiohttp reads of a response that a handler returned."""
 
 PIECES = (b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n", b"PUT / HTTP/1.1\r\nConte")
-"""A head in two pieces, and the beginning of another one."""
+"""A head in two pieces, and the start of another one."""
 
 PARAMETERS = {
     RequestHandler.__init__: "manager loop access_log auto_decompress keepalive_timeout"

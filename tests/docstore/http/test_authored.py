@@ -23,7 +23,7 @@ Client = aiohttp.ClientSession
 
 
 class Letters(Service):
-    """Letters are written and answered, and neither replaced nor deleted."""
+    """Letters are created and patched, and neither replaced nor deleted."""
 
     path = "/letters"
     kind = "post:Letter"
@@ -42,14 +42,14 @@ class Letters(Service):
 
 
 class Notices(Service):
-    """Notices are made by PUT, at a link of their own."""
+    """Notices are created by PUT."""
 
     path = "/notices"
     methods = ("PUT",)
 
 
 class Balances(Service):
-    """Balances are made and moved, and never set."""
+    """Balances are created and patched, and never replaced."""
 
     path = "/balances"
 

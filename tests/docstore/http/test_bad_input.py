@@ -296,7 +296,7 @@ async def test_invalid_msgpack_is_refused(client: Client, factory: str, packed: 
     headers = {"Content-Type": "application/msgpack"}
     async with client.put(f"{factory}/m", data=packed, headers=headers) as response:
         if packed.startswith(b"\x81\xa1a\xdc"):
-            assert response.status == 201, "many empty objects are only many"
+            assert response.status == 201, "many empty objects are valid"
         else:
             await problem_of(response, 400)
 

@@ -196,7 +196,9 @@ async def test_a_lease_in_the_slot_of_its_lock_is_attached_once_and_checked_with
     group.waits = [silence]
     running = asyncio.ensure_future(group.run())
     await asyncio.sleep(0)
-    assert (group.versions(group.lease), group.versions(LINK)) == (2, 4), "one question, one row"
+    assert (group.versions(group.lease), group.versions(LINK)) == (2, 4), (
+        "the lease is checked without another row"
+    )
     silence.set_result(None)
     assert (await running).is_success
 

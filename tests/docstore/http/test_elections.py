@@ -212,7 +212,7 @@ async def test_a_change_or_deletion_of_a_role_accepts_a_concurrent_version(
         async with answered.result() as response:
             assert response.status == 200, await response.text()
             settings = (await response.json())["settings"]
-            assert settings["heartbeatMs"] == 77 + number, "what came in between is kept"
+            assert settings["heartbeatMs"] == 77 + number, "the concurrent change is kept"
 
 
 async def test_a_patch_that_changes_no_setting_of_a_role_writes_nothing(client: Client) -> None:

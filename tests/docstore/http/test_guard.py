@@ -56,7 +56,7 @@ async def links(client: Client, factory: str) -> list[str]:
 
 
 async def refused(client: Client, factory: str, headers: dict[str, str], status: int) -> set[str]:
-    """Send a request of each kind; return the codes that they were refused with."""
+    """Send a request of each kind; return the error codes of the refusals."""
     async with client.put(f"{factory}/kept", json={}) as response:
         assert response.status in (200, 201)
     codes = set()

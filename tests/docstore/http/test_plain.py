@@ -32,7 +32,7 @@ from tests.docstore.http.wires import (
 
 SMALL = Limits(body_bytes_max=200)
 
-# Which are plain
+# Plain requests and others
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,9 @@ async def test_a_success_names_its_owner_and_its_replicas(client: Client, node: 
         for name, value in expected.items():
             assert response.headers[f"Docstore-{name}"] == value
         body = await response.json()
-    assert (body["documentOwner"], body["documentEpoch"]) == ("n2", 3), "of that version"
+    assert (body["documentOwner"], body["documentEpoch"]) == ("n2", 3), (
+        "owner and epoch of the version"
+    )
 
 
 async def test_a_quorum_must_fit_the_number_of_copies(

@@ -156,7 +156,7 @@ async def test_an_unread_stream_is_aborted() -> None:
 
 
 async def test_a_client_that_still_sends_its_request_makes_progress() -> None:
-    """Results of a long bulk request may lie unread until all of it has been sent."""
+    """A client may read the results of a long bulk request after it has sent the whole request."""
     going_on = asyncio.Event()
 
     async def results(request: web.BaseRequest) -> web.StreamResponse:

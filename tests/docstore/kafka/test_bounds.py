@@ -37,7 +37,7 @@ def group(port: int) -> Iterator[LocalCluster]:
 
 
 async def opened(group: LocalCluster) -> float:
-    """Return how many connections the node counts."""
+    """Return the node's count of connections."""
     return (await asyncio.to_thread(metrics, group.nodes[0]))["docstore_kafka_connections"]
 
 

@@ -85,7 +85,7 @@ async def test_metadata_names_the_leader_of_each_partition(
 
 
 async def until_led(wire: Wire, version: int, **fields: Any) -> Any:
-    """Ask for metadata until the partitions of the first topic are led."""
+    """Request metadata until the partitions of the first topic have leaders."""
     async with asyncio.timeout(NOW_S):
         while True:
             found = await wire.ask(METADATA, version, **fields)

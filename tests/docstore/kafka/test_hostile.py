@@ -30,7 +30,7 @@ from tests.docstore.watching import resident_bytes
 PRODUCE = 0
 GROWTH_BYTES_MAX = 96 << 20
 STALL_S = 2.0
-"""Seconds within which the good client is answered, on a machine that other tests keep busy."""
+"""Seconds within which the good client must get its answer, on a busy machine."""
 GOOD = built([Record(b"k", b"v")])
 BOMBS = [
     with_body(bytes(compress(bytes(20 << 20))), attributes=codec)

@@ -17,7 +17,7 @@ LEFT_OUT = {
     "test_use_outside_of_its_block_is_an_error",
     "test_an_empty_event_id_is_refused",
 }
-"""Tests of messages that name the asynchronous client, and of plain requests, which only it has."""
+"""Tests of messages and of plain requests that only the asynchronous client has."""
 IMPORTS = ast.parse("from docstore.client.blocking import Client, Election, Lease, Lock").body
 
 
@@ -55,14 +55,14 @@ class Blocking(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Call in this thread what another one would be asked to."""
+        """Replace `asyncio.to_thread(f, x)` by `f(x)`."""
         if ast.unparse(node.func) == "asyncio.to_thread":
             node = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
         return self.generic_visit(node)
 
 
 def rewritten(name: str) -> dict[str, Any]:
-    """Return the names of a test module, with the tests that a blocking client can play."""
+    """Return the names of a test module, with the tests that the blocking client can run."""
     path = FOLDER / f"{name}.py"
     tree = ast.parse(path.read_text("utf-8"))
     tree.body = [each for each in tree.body if not is_blocking_test(each)]
@@ -80,7 +80,7 @@ def is_blocking_test(node: ast.stmt) -> bool:
 
 
 def without_a_loop(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return statements without the functions that are about several things at once."""
+    """Return statements without the functions that need asyncio or commands."""
     left_out = {"asyncio", "subprocess", "SERVER", *LEFT_OUT}
     for each in body * 2:  # A test may use a function that is left out.
         if isinstance(each, ast.FunctionDef) and left_out & names_in(each):

@@ -1,4 +1,4 @@
-"""The tests of tests/docstore/client/test_documents.py, played by the blocking client."""
+"""The tests of tests/docstore/client/test_documents.py, run with the blocking client."""
 
 from tests.docstore.client.blocking.rewritten import rewritten
 

@@ -1,4 +1,4 @@
-"""The tests of tests/docstore/client/test_retries.py, played by the blocking client."""
+"""The tests of tests/docstore/client/test_retries.py, run with the blocking client."""
 
 from tests.docstore.client.blocking.rewritten import rewritten
 

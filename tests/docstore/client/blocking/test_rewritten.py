@@ -1,4 +1,4 @@
-"""The blocking client plays tests of each kind that the asynchronous one plays."""
+"""The blocking client runs some tests of each kind of the asynchronous one."""
 
 import pytest
 

@@ -368,7 +368,7 @@ async def test_records_read_ahead_under_a_lost_tenure_are_dropped(
         following = asyncio.ensure_future(anext(records))
         await until(lambda: len(events) > PARTITIONS)
         done, _ = await asyncio.wait({following}, timeout=0.1)
-        assert not done, "the callback of no new tenure has returned"
+        assert not done, "no callback of a new tenure has returned"
         gate.set()
         assert (await following).value in range(100)
         await until(lambda: len(events) == 3 * PARTITIONS)

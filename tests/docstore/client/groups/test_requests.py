@@ -60,7 +60,7 @@ async def test_a_member_fenced_by_an_operator_stays_until_its_session_ends(
     page = await client.json("DELETE", f"{roles}/members/x?force")
     assert page["members"]["x"]["fenced"] is True
     assert await refused(client, "PATCH", f"{roles}/members/x", pulse(1)) == (409, "fenced")
-    assert len((await client.json("GET", roles))["members"]) == 1, "it was just confirmed"
+    assert len((await client.json("GET", roles))["members"]) == 1, "its session was just confirmed"
 
 
 BAD_GROUPS: list[tuple[str, dict[str, Any], int]] = [

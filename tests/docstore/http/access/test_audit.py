@@ -38,7 +38,7 @@ ALL_DAY = {
     "DELETE /core/elections/x", "DELETE /core/locks/x", "PATCH /core/groups/x/members/x",
     "PATCH /core/roles/x/members/x", "DELETE /tenant1/a/conflicts",
 }  # fmt: skip
-"""Operations of clients, which change no settings and take nothing from others."""
+"""Operations that change no settings and nothing of other clients."""
 
 
 def operations() -> set[str]:

@@ -18,7 +18,7 @@ CLOSED = {"", "/core", "/mgmt", "/health"}
 
 
 def routes() -> set[str]:
-    """Return a path of each route that a server has, and each factory of the store."""
+    """Return the paths of the routes of a server and of the store's factories."""
     paths = {path for path in BY_PATH if "{" not in path} - {ENTRY}
     return paths | {each.options.path for each in Registry().services()}
 

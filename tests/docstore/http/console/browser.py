@@ -71,7 +71,7 @@ class Browser:
         return found
 
     async def open(self, url: str) -> None:
-        """Go to a page."""
+        """Open a page."""
         await self.call("Page.navigate", url=url)
 
     async def run(self, script: str) -> Any:

@@ -40,7 +40,7 @@ async def page(session: Session, path: str) -> Any:
 
 
 async def until(session: Session, path: str, condition: Callable[[Any], bool]) -> Any:
-    """Return a page once it fulfils a condition."""
+    """Return a page once a condition holds for it."""
     async with asyncio.timeout(20):
         while not condition(found := await page(session, path)):
             await asyncio.sleep(0.02)

@@ -65,7 +65,7 @@ async def test_a_page_of_another_site_follows_a_feed_while_nodes_are_killed(
             pages.append(PAGE.replace("URLS", str(group.urls)))
             await browser.open(origin)
             await browser.until("window.events")
-            async with asyncio.timeout(60):  # Changes before the page follows are not its.
+            async with asyncio.timeout(60):  # The page sees no changes from before it follows.
                 while await browser.run("window.events.length") == 0:
                     await store.put("/stock/tea", {"count": 5})
                     await store.put("/stock/tea", {"count": 1})

@@ -22,7 +22,7 @@ from tests.docstore.http.wires import asked
 
 FOLDER = Path(str(files("docstore.http.console")))
 OWN = [each for each in NAMES if not each.startswith("uplot")]
-"""Without the files of uPlot, which are those of its release."""
+"""The console's files without those of uPlot."""
 WAYS_IN = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "srcdoc", "DOMParser",
     "createContextualFragment", "setHTML", "eval(", "new Function", "javascript:",

@@ -82,7 +82,7 @@ async def test_topics_and_records_are_created_by_keys(
     await browser.until(f"{HEADING} === 'Create a topic'")
     await browser.type_into("Name", "typed")
     await browser.type_into("Partitions", "2")
-    await browser.press("Enter")  # In a field it is as the button.
+    await browser.press("Enter")  # In a field, Enter acts as the button.
     await browser.until(f"{HEADING} === 'typed'")
     await browser.until("document.querySelector('details')")
     await browser.tab_to("Append a record")

@@ -161,7 +161,7 @@ async def test_a_banner_disappears_when_the_node_answers_again(browser: Browser)
     port = await server.start("127.0.0.1", 0)
     await browser.shown(f"http://127.0.0.1:{port}", "list/core/examples")
     await server.stop(0.1)
-    await browser.until("document.querySelector('.banner')")  # Though nothing is clicked.
+    await browser.until("document.querySelector('.banner')")  # Without a click.
     server = HttpServer(SingleNode(), FAST)
     await server.start("127.0.0.1", port)
     await browser.until("!document.querySelector('.banner')")
@@ -275,7 +275,7 @@ async def _kept(file: Path) -> str:
 async def test_charts_show_recent_writes(
     browser: Browser, url: str, session: aiohttp.ClientSession
 ) -> None:
-    await browser.shown(url, "charts")  # A node alone has no peer that lags.
+    await browser.shown(url, "charts")  # A single node has no peer that lags.
     await browser.until("document.querySelectorAll('canvas').length === 3")
     writes = "parseFloat(document.querySelector('.legend li').textContent.split(' ')[1])"
     for number in range(1_000):

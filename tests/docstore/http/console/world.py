@@ -38,7 +38,7 @@ async def furnish(session: aiohttp.ClientSession) -> None:
 async def ask(
     session: aiohttp.ClientSession, method: str, path: str, asked: Any, *expected: int
 ) -> None:
-    """Send a request; its status must be one of those expected."""
+    """Send a request; check that its status is an expected one."""
     headers = {"Prefer": "wait=10"} if path == "/core/streams" else {}
     async with session.request(method, path, json=asked, headers=headers) as answer:
         assert answer.status in expected, await answer.text()

@@ -1,1 +1,1 @@
-"""Clients that others' generators make of the description, played against real nodes."""
+"""Clients that external generators create from the description, run against real nodes."""

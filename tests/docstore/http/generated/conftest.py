@@ -51,7 +51,7 @@ def installed(name: str, commands: Sequence[Sequence[str | Path]]) -> Path:
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Three nodes with a factory and a topic."""
+    """Yield the URLs of three nodes with a factory and a topic."""
     with LocalCluster(3, tmp_path_factory.mktemp("nodes")) as group:
         post(f"{group.urls[0]}/core/factories", {"path": "/films", "schema": FILM})
         post(f"{group.urls[0]}/core/streams", {"name": "flights", "partitions": 1})

@@ -24,7 +24,7 @@ async def ask(
 
 
 async def granted(node: Session, ttl_ms: int = 30_000, **members: Any) -> str:
-    """Make a lease; return its link."""
+    """Create a lease; return its link."""
     status, page = await ask(node, "POST", LEASES, {"ttlMs": ttl_ms, **members})
     assert status == 201, page
     return str(page["documentSelfLink"])

@@ -11,13 +11,13 @@ from tests.docstore.http.leases.asking import Session
 
 @pytest.fixture
 async def node(group: LocalCluster) -> AsyncIterator[Session]:
-    """The first node."""
+    """Yield a session with the first node."""
     async with Session(group.urls[0], timeout=aiohttp.ClientTimeout(total=20)) as session:
         yield session
 
 
 @pytest.fixture
 async def other(group: LocalCluster) -> AsyncIterator[Session]:
-    """Another node."""
+    """Yield a session with another node."""
     async with Session(group.urls[1], timeout=aiohttp.ClientTimeout(total=20)) as session:
         yield session

@@ -276,7 +276,7 @@ async def test_a_waiting_read_of_a_lease_returns_when_it_changes(
         tag = response.headers["ETag"]
     held = {"If_None_Match": tag, "Prefer": "wait=10"}
     status, page = await ask(other, "GET", lease, **held)
-    assert (status, page["state"]) == (200, "ended")  # It was silent.
+    assert (status, page["state"]) == (200, "ended")  # The lease had no keep-alives.
     async with node.get(lease) as response:
         tag = response.headers["ETag"]
     assert (await ask(node, "GET", lease, If_None_Match=tag, Prefer="wait=1"))[0] == 304

@@ -34,7 +34,7 @@ def deleted_before(group: LocalCluster, topic: str, offset: int) -> None:
 
 
 def read(group: LocalCluster, topic: str, partition: int = 0, since: int = 0) -> list[Message]:
-    """Return what JSON shows of a partition from an offset on."""
+    """Return the records of a partition from an offset on, as JSON shows them."""
     path = f"/core/streams/{topic}/partitions/{partition}/records?from="
     found: list[Message] = []
     while True:

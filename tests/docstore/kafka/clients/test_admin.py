@@ -32,7 +32,7 @@ def is_gone(group: LocalCluster, topic: str) -> bool:
 
 
 def with_records(group: LocalCluster) -> str:
-    """Return a topic of a partition with ten records."""
+    """Create a topic of one partition with ten records; return its name."""
     topic = created(group)
     posted(group, topic, [{"value": number} for number in range(10)])
     return topic

@@ -13,11 +13,11 @@ from tests.docstore.watching import page_of, until
 pytestmark = pytest.mark.thorough
 PARTITIONS = 4
 SESSION_MS = 20_000
-"""A session beyond the test: a member that is silent stays in the group."""
+"""A session longer than the test, so that a silent member stays in the group."""
 
 
 class Member:
-    """A member of the group "of-TOPIC", with what was given to it and taken from it."""
+    """A member of the group "of-TOPIC", with its assigned and revoked partitions."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: str) -> None:
         self.owned, self.revoked = set[int](), set[int]()
@@ -43,7 +43,7 @@ class Member:
 
 
 def shared(*members: Member) -> None:
-    """Poll until the members have as many partitions as each other."""
+    """Poll until all members have the same number of partitions."""
 
     def is_shared() -> bool:
         for each in members:

@@ -82,7 +82,7 @@ def leader_of(group: LocalCluster) -> str:
 
 
 async def repeated(group: LocalCluster, bootstrap: str, sequence: int) -> Any:
-    """Send a batch under a number straight to the leader; return the code and the offset."""
+    """Send a batch with a sequence number to the leader; return the code and the offset."""
     leader = [node.name for node in group.nodes].index(leader_of(group))
     builder = DefaultRecordBatchBuilder(2, 0, 0, 7, 0, sequence, 1 << 20)
     for number in range(2):

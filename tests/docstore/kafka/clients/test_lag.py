@@ -1,6 +1,6 @@
 """The lag of groups that pages, command and metrics show, against high watermarks and offsets.
 
-A figure is true if it lies between what the records and offsets of before and after allow.
+A figure is true if it lies between the bounds by the records and offsets before and after it.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ class Watch:
         return {each: lag for each, lag in lags.items() if lag is not None}
 
     async def samples(self, nodes: list[LocalNode], name: str) -> list[int]:
-        """Return what the metrics of all nodes show of a group."""
+        """Return the lags of a group in the metrics of all nodes."""
         text = ""
         for node in nodes:
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):

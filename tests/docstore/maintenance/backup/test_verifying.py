@@ -177,7 +177,7 @@ def covered(after: int, until: int, *stretches: tuple[int, int, list[int]]) -> t
 def covered_of(
     after: int, until: int, *stretches: tuple[int, int, int, list[int]]
 ) -> tuple[int, int]:
-    """The same. stretches: (kept, floor, held, numbers)."""
+    """Do the same with the number of held rows. stretches: (kept, floor, held, numbers)."""
     coverage = Coverage(0, after, until)
     row = Author().row(0, "/a/b")
     for kept, floor, held, numbers in stretches:

@@ -17,7 +17,7 @@ MANY = 2 * ROWS_AT_ONCE + 50
 
 
 class Group:
-    """Documents of one slot, whose owner refuses to delete those that a test names."""
+    """Documents of one slot, whose owner refuses the deletions that a test names."""
 
     def __init__(self) -> None:
         self.rows = {f"/t/{n}": _row(n, over_us=n) for n in range(1, MANY)}
