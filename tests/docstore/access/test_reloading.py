@@ -64,7 +64,7 @@ def test_a_changed_file_is_applied(path: Path, watched: AccessFile) -> None:
         (lambda path: path.unlink(), "No such file"),
     ],
 )
-def test_a_file_that_locks_everyone_out_is_refused_and_logged(
+def test_an_unusable_file_is_refused_and_logged(
     path: Path, watched: AccessFile, write: Callable[[Path], None], why: str
 ) -> None:
     write(path)

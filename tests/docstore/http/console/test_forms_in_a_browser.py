@@ -136,7 +136,7 @@ async def fill_in(browser: Browser, url: str, form: Form) -> None:
         await browser.write(f"#field-{name}", text)
 
 
-async def insist_on_input(browser: Browser, form: Form) -> None:
+async def check_input_is_kept(browser: Browser, form: Form) -> None:
     """Check that the form keeps its input."""
     for name, text in form.fields.items():
         assert await browser.run(f"document.querySelector('#field-{name}').value") == text
@@ -153,7 +153,7 @@ async def test_a_refusal_is_shown_beside_its_field(
     error = f"document.querySelector('.row:has(#field-{at}) .error')?.textContent"
     await browser.until(f"{error}?.includes({json.dumps(form.error)})")
     assert await browser.run("document.activeElement.id") == f"field-{at}"
-    await insist_on_input(browser, form)
+    await check_input_is_kept(browser, form)
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +193,13 @@ async def test_each_form_keeps_its_input_if_the_node_is_unreachable(
                     "/not answer|connecting again/.test(document.querySelector('main').innerText)"
                 )
                 await page.until(words)
-                await insist_on_input(page, form)
+                await check_input_is_kept(page, form)
         finally:
             group.start(group.nodes[0])
             await asyncio.to_thread(group.wait_ready)
         for page, form in pages:
             await page.until("!document.querySelector('.banner')")
-            await insist_on_input(page, form)
+            await check_input_is_kept(page, form)
 
 
 async def test_a_confirmation_stays_open_if_the_node_is_unreachable(
