@@ -1,4 +1,4 @@
-"""A receiver of webhooks: answers challenges, checks signatures by itself, and keeps the rest."""
+"""A receiver of webhooks: it answers challenges, checks signatures, and keeps all other calls."""
 
 import asyncio
 import base64
@@ -14,36 +14,36 @@ from typing import Any
 from aiohttp import web
 
 REPLAY_S = 600
-"""Older calls are refused, as whoever has overheard one may send it again."""
+"""Older calls are refused, as an eavesdropper may replay them."""
 
 
 @dataclass
 class Receiver:
-    """What it is told. key: that of its secret; b"" to believe anybody."""
+    """The calls to a receiver. key: that of its secret; b"" to accept any signature."""
 
     key: bytes = b""
     url: str = ""
     statuses: list[int] = field(default_factory=list)
-    """To answer with, in this order, before it takes anything again."""
+    """Statuses of the next answers, in this order, before it takes calls again."""
     always: int = 0
-    """To answer with from now on; 0: it takes what comes."""
+    """Status of all answers from now on; 0: it takes calls."""
     challenged: int = 0
     calls: list[Any] = field(default_factory=list)
-    """Bodies that it has taken."""
+    """Bodies of the taken calls."""
     ids: list[str] = field(default_factory=list)
-    """Of all that came, taken or not."""
+    """Ids of all calls, taken or not."""
     forged: int = 0
     under_way: int = 0
     most_under_way: int = 0
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """All changes in the order in which they came."""
+        """All changes in the order of their arrival."""
         return [each for call in self.calls for each in call["changes"]]
 
     @property
     def by_document(self) -> dict[str, list[int]]:
-        """Link -> its versions as they came, each once: a receiver drops doubles."""
+        """Link -> its versions in the order of arrival, without duplicates."""
         found: dict[str, list[int]] = {}
         for each in self.changes:
             versions = found.setdefault(each["documentSelfLink"], [])
@@ -77,14 +77,14 @@ class Receiver:
         return web.Response(status=204)
 
     async def until(self, condition: Any, timeout_s: float = 20.0) -> None:
-        """Return once something holds."""
+        """Return once the condition holds."""
         async with asyncio.timeout(timeout_s):
             while not condition():
                 await asyncio.sleep(0.02)
 
 
 def is_signed(key: bytes, request: web.BaseRequest, body: bytes) -> bool:
-    """Say whether somebody with the key has sent this, lately."""
+    """Say whether a sender with the key has signed this request, and recently."""
     name, when = request.headers["webhook-id"], request.headers["webhook-timestamp"]
     code = hmac.new(key, f"{name}.{when}.".encode() + body, hashlib.sha256).digest()
     wanted = f"v1,{base64.b64encode(code).decode()}"
@@ -94,7 +94,7 @@ def is_signed(key: bytes, request: web.BaseRequest, body: bytes) -> bool:
 
 @asynccontextmanager
 async def receiving(key: bytes = b"") -> AsyncIterator[Receiver]:
-    """Return one that listens on a port of loopback."""
+    """Yield a receiver that listens on a loopback port."""
     receiver = Receiver(key)
     runner = web.ServerRunner(web.Server(receiver.take))
     await runner.setup()

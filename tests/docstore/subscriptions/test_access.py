@@ -1,4 +1,4 @@
-"""Who may have somebody told what: whoever may read all of it, for as long as he may."""
+"""Access to subscriptions: a user needs the right to read all of the path, all the time."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ GRANTS: Mapping[str, Mapping[str, str]] = {
     "eve": {},
     "operator": {"/": "admin"},
 }
-"""User -> what he is granted; his token is his name."""
+"""User -> grants. The name is the token, too."""
 
 
 def access_file(directory: Path, grants: Mapping[str, Mapping[str, str]]) -> Path:
@@ -56,7 +56,7 @@ def nodes(directory: Path) -> Iterator[LocalCluster]:
 
 
 class Asker:
-    """Asks as somebody."""
+    """Sends requests as any user."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -69,7 +69,7 @@ class Asker:
             return answer.status, json.loads(await answer.read())
 
     async def changes(self, user: str, path: str, since: str) -> list[Any]:
-        """Return the bodies that the feed of a path has behind a token."""
+        """Return the bodies in the feed of a path after a token."""
         asked = {"prefix": path, "since": since}
         head = {"Authorization": f"Bearer {user}"}
         async with self._session.post("/core/changes", json=asked, headers=head) as answer:
@@ -119,7 +119,7 @@ async def test_it_takes_all_that_is_told(
 
 
 async def test_it_is_whose_it_is(ask: Asker, receiver: Receiver) -> None:
-    """The callback of others may be a secret of theirs."""
+    """Hide a user's subscription from others, as its callback may be a secret."""
     asked = {"callback": receiver.url}
     _, page = await ask("ann", "POST", "/films/subscriptions", asked)
     link = page["documentSelfLink"]
@@ -171,7 +171,7 @@ async def test_whoever_may_read_no_more_is_told_no_more(
 async def test_positions_do_not_count_the_changes_of_other_paths(
     ask: Asker, receiver: Receiver, user: str
 ) -> None:
-    """An admin of /films sees the subscriptions of users that may read more than he."""
+    """Seal positions, as an admin of /films sees subscriptions of users with more rights."""
     _, made = await ask(user, "POST", "/films/subscriptions", {"callback": receiver.url})
     link = made["documentSelfLink"]
     await ask("operator", "PUT", "/films/a", {"n": f"first of {user}"})

@@ -1,4 +1,4 @@
-"""What one kind of calls cannot take from another, nor from the rest of the node."""
+"""Challenges, deliveries and the rest of a node do not block each other."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ LINK = "/core/subscriptions/1"
 
 
 class Slow:
-    """A receiver that answers challenges once it may, and all else at once."""
+    """A receiver that delays answers to challenges until `may` is set."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -111,7 +111,7 @@ async def test_a_silent_name_server_takes_no_thread_of_others(
                 group.create_task(caller.deliver(LINK, url, sealed, b'{"type": "changes"}'))
                 for _ in range(CALLS_AT_ONCE)
             ]
-            assert await asyncio.to_thread(asked.wait, 20)  # The one thread that others have.
+            assert await asyncio.to_thread(asked.wait, 20)  # In the only thread of other users.
             may.set()
     finally:
         may.set()

@@ -1,4 +1,4 @@
-"""What a node takes up and lets go of, beside a group of one and a log without an end."""
+"""Deliveries that a node begins and ends, in a group of one with an endless log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -44,7 +44,7 @@ CALLS_AT_ONCE = 2
 
 
 class Lines(bytes):
-    """Lines that are counted for as long as anybody holds them."""
+    """Lines that are counted as long as they are referenced."""
 
     held = most_held = 0
 
@@ -57,7 +57,7 @@ class Lines(bytes):
 
 
 class Beside:
-    """All else that a node has: unless said, it owns all, and each path changes without an end."""
+    """The other parts of a node: by default it owns all slots, and each path changes endlessly."""
 
     def __init__(self, node: SingleNode) -> None:
         self._node = node
@@ -93,7 +93,7 @@ class Beside:
 
 
 class Alone:
-    """A node that delivers, and the document of its subscription."""
+    """A delivering node with the documents of its subscriptions."""
 
     def __init__(self) -> None:
         said = {"callback_hosts": "http://127.0.0.1", "callback_networks": "127.0.0.0/8"}
@@ -166,7 +166,7 @@ async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver
     begun = len(receiver.calls) + receiver.under_way
     await receiver.until(lambda: not alone.delivered)
     assert len(receiver.calls) <= begun + 1
-    assert alone.about.delivered == len(receiver.calls), "it says how far it has come"
+    assert alone.about.delivered == len(receiver.calls), "a taken call is not in the document"
     assert alone.about.phase is SubscriptionPhase.ACTIVE
 
 
@@ -192,7 +192,7 @@ async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
     reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     await alone.make(receiver.url)
     await alone.change("PauseRequest")
-    alone.node.waits.append(reads)  # Its node reads that it is paused, and hears so in a while.
+    alone.node.waits.append(reads)  # The node's read of the pause ends later.
     await receiver.until(lambda: alone.delivered)
     await receiver.until(lambda: not alone.node.waits)
     alone.deliverer.noticed(await alone.change("ResumeRequest"))
@@ -205,7 +205,7 @@ async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
 ) -> None:
     reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     await alone.make(receiver.url)
-    alone.node.node_id = "n2"  # Who owns the slot when its run here asks what the document says.
+    alone.node.node_id = "n2"  # The owner of the slot when the run here reads the document.
     alone.node.waits.append(reads)
     await receiver.until(lambda: alone.delivered and not alone.node.waits)
     alone.node.node_id = "n1"
@@ -220,14 +220,14 @@ async def test_a_slot_that_has_gone_takes_its_subscription_along(
 ) -> None:
     alone.beside.end = 3
     await alone.make(receiver.url)
-    await receiver.until(lambda: len(receiver.calls) == 3)  # There is nothing more to tell.
+    await receiver.until(lambda: len(receiver.calls) == 3)  # There are no further changes.
     alone.beside.is_owner = False
     await receiver.until(lambda: not alone.delivered)
-    assert alone.about.delivered == 3, "it says how far it has come"
+    assert alone.about.delivered == 3, "a taken call is not in the document"
 
 
 async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Receiver) -> None:
-    """For their turn, or for the next attempt: what they hold does not grow with their number."""
+    """Bound the memory of subscriptions that wait for a call or a retry, whatever their number."""
     receiver.always = 500
     alone.beside.said = b', "x": "%b"' % (b"x" * KEPT_BYTES_MAX)
     links = [f"/core/subscriptions/{n}" for n in range(10)]
@@ -238,7 +238,7 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
         lambda: all(alone.about_of(each).phase is SubscriptionPhase.PAUSED for each in links)
     )
     assert len(receiver.ids) == len(links) * FAILURES_MAX
-    # What is called with, and as much that a connection lets go of a moment after its answer.
+    # The bodies of calls, and as much that connections release a moment after their answers.
     assert (
         Lines.most_held <= 2 * CALLS_AT_ONCE * (KEPT_BYTES_MAX + 100) < len(links) * KEPT_BYTES_MAX
     )

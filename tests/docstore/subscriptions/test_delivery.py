@@ -1,4 +1,4 @@
-"""The rules of a delivery (WH1 to WH9): each by a transcript, and all of them by seeds."""
+"""The rules of a delivery (WH1 to WH9): each in a script, and all of them by seeds."""
 
 import pickle
 from collections import Counter
@@ -31,7 +31,7 @@ TAKEN, FAILED = Called(204), Called(500)
 
 
 class Talk:
-    """A delivery that is told one thing after the other."""
+    """A delivery that gets one event after the other."""
 
     def __init__(self, **members: Any) -> None:
         self.now = 100.0
@@ -44,7 +44,7 @@ class Talk:
         return self.last
 
     def bring(self, *lines: str, until: str) -> Effect:
-        """Tell it of lines, up to its call."""
+        """Give it lines, and return its call."""
         text = "".join(f"{line}\n" for line in lines).encode()
         assert self.tell(BatchReceived(text, len(lines), Mark(until))) == Confirm()
         return self.tell(GOOD)
@@ -112,7 +112,7 @@ def test_wh4_the_mark_waits_for_what_is_not_taken() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(FAILED)
-    assert talk.tell(Woken(leaves=True)) == Leave(), "there is nothing to say"
+    assert talk.tell(Woken(leaves=True)) == Leave(), "there is nothing to save"
 
 
 def test_wh5_the_mark_is_saved_after_a_while() -> None:
@@ -250,7 +250,7 @@ def test_wh8_less_is_read_where_it_is_too_much() -> None:
     while isinstance(read := talk.tell(large), Read):
         assert read.mark == Mark("0")
         rows.append(read.rows)
-    assert rows == [100, 50, 25, 12, 6, 3, 1], "a document alone is as large as it is"
+    assert rows == [100, 50, 25, 12, 6, 3, 1], "a single document may be of any size"
     assert read == Confirm()
     talk.tell(GOOD)
     assert talk.tell(TAKEN) == Read(Mark("100"), 2), "and then more again"
@@ -319,13 +319,13 @@ def test_nothing_is_missing_by_many_seeds() -> None:
 
 
 def play(seed: int) -> Counter[str]:
-    """Return how often each event came."""
+    """Play a seed, and return how often each event came."""
     world = World(seed)
     for _ in range(1500):
         world.turn()
     world.check()
     world.is_dead = False
-    for _ in range(4000):  # Whatever was wrong, it comes to the end.
+    for _ in range(4000):  # Without further faults it comes to the end.
         if world.about.phase is SubscriptionPhase.PAUSED:
             world.change({"kind": "ResumeRequest"})
         world.now += 1

@@ -1,4 +1,4 @@
-"""Subscriptions of real nodes: what a receiver is told, whoever dies."""
+"""Subscriptions of real nodes: the calls to receivers, also when a node dies."""
 
 import asyncio
 import base64
@@ -52,7 +52,7 @@ async def factory(store: Client, request: pytest.FixtureRequest) -> str:
 
 
 class Api:
-    """Makes requests, of any node."""
+    """Sends requests to any node."""
 
     def __init__(self, session: aiohttp.ClientSession, urls: list[str]) -> None:
         self._session = session
@@ -76,7 +76,7 @@ class Api:
         return page
 
     async def until(self, link: str, **wanted: Any) -> dict[str, Any]:
-        """Return a document once it says something."""
+        """Return a document once it has these members."""
         async with asyncio.timeout(20):
             while True:
                 _, page = await self("GET", link)
@@ -114,7 +114,7 @@ async def test_each_change_is_told_in_order(
 
 
 async def test_on_a_condition(store: Client, api: Api, receiver: Receiver, factory: str) -> None:
-    """Scenario 27: create, patch and delete of what matches, each once, and what leaves."""
+    """Scenario 27: each change of matching documents once, and those that match no longer."""
     await api.subscribe(factory, receiver, where="n > 1", before=True)
     for n in (0, 1, 2, 3, 0):
         await store.put(f"{factory}/a", {"n": n})
@@ -132,7 +132,7 @@ async def test_on_a_condition(store: Client, api: Api, receiver: Receiver, facto
 async def test_what_is_there_is_told_first(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
-    """Scenario 65: the state as it is, each document once, and from then on each change."""
+    """Scenario 65: each present document once, and after that each change."""
     await store.declare(f"{factory}/deep")
     links = [f"{factory}/{n}" for n in range(105)] + [f"{factory}/deep/{n}" for n in range(3)]
     async with asyncio.TaskGroup() as group:
@@ -220,7 +220,7 @@ async def test_one_that_wants_no_more_says_410(
 async def test_nothing_is_told_after_the_end(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
-    """By DELETE, by a pause, and by its time."""
+    """End subscriptions by DELETE, by a pause, and by their expiry."""
     deleted = await api.subscribe(factory, receiver)
     paused = await api.subscribe(factory, receiver)
     over_us = int((time.time() + 1.5) * 1e6)
@@ -266,7 +266,7 @@ async def test_a_node_that_leaves_says_how_far_it_has_come(
 async def test_it_survives_the_death_of_whoever_delivers(
     group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
-    """Scenario 65: nothing is missing, and what comes twice comes as it was."""
+    """Scenario 65: no change is missing, and repeated ones are equal."""
     page = await api.subscribe(factory, receiver)
     owner = next(node for node in group.nodes if node.name == page["documentOwner"])
     others = [node for node in group.nodes if node is not owner]

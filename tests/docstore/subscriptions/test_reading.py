@@ -1,4 +1,4 @@
-"""What a mark means to the group that reads from it."""
+"""Marks of subscriptions, of this group and of the one in a backup."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -37,7 +37,7 @@ def reading() -> ChangeReader:
 async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
     replay: Replay | None,
 ) -> None:
-    """Rows that it counts as taken are not here: others with their numbers would be passed over."""
+    """Refuse it, as other rows with the numbers of the taken ones would be skipped."""
     mark = Mark(Cut("there", ((1, 9),) * 2).pack(), replay)
     found = await reading().read(subscription(), mark, 100)
     assert isinstance(found, HistoryGone)

@@ -1,4 +1,4 @@
-"""Secrets: what they sign, and how they are kept."""
+"""Secrets: their signatures, and their storage."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Line X06: URLs that would make a node call what only it can reach. Nothing is connected to."""
+"""Line X06: URLs that would make a node call hosts that only it can reach. No call is made."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ from tests.docstore.subscriptions.receiver import Receiver, receiving
 
 SECRET = secret_of(bytes(32))
 ANYBODY = "*, http://*"
-"""The most careless operator: any host, in plain text too. No network is allowed."""
+"""The least strict setting: any host, in plain text too. No network is allowed."""
 LINK = "/core/subscriptions/1"
 SYSTEM = ssl.create_default_context()
 
@@ -39,8 +39,8 @@ FORBIDDEN = """
 fc00::1 fd00:ec2::254 ff02::1 2001:db8::1 2002:7f00:1:: 2002:a9fe:a9fe:: 64:ff9b::127.0.0.1
 64:ff9b::a9fe:a9fe 64:ff9b:1::1 3fff::1 2001:0:4136:e378:8000:63bf:80ff:fffe
 """.split()
-"""Loopback, private, link-local, metadata, shared, documentation, multicast, and all of them
-inside of IPv6 addresses."""
+"""Loopback, private, link-local, metadata, shared, documentation and multicast addresses, also
+inside IPv6 addresses."""
 
 PUBLIC = "8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::8.8.8.8".split()
 
@@ -63,7 +63,7 @@ WRITTEN = [
 
 
 class Names(AbstractResolver):
-    """Leads each name to what the test says, another time to something else."""
+    """Resolves each name to addresses of the test, one answer after the other."""
 
     def __init__(self, *answers: list[str]) -> None:
         self.answers = list(answers)
@@ -88,7 +88,7 @@ class Names(AbstractResolver):
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every address that a connection was begun to."""
+    """Return a list that gets every address that a connection was begun to."""
     seen: list[Any] = []
     connect = asyncio.selector_events.BaseSelectorEventLoop.sock_connect
 
@@ -108,7 +108,7 @@ def caller(*networks: str, names: Names | None = None, tls: ssl.SSLContext | Non
 
 @pytest.mark.parametrize("address", FORBIDDEN)
 async def test_no_forbidden_address(address: str, connected: list[Any]) -> None:
-    """By itself in the URL, and as what a name leads to, alone or beside others."""
+    """Refuse it in the URL and in the answer for a name, alone or with others."""
     assert not Targets(CallbackSettings()).allow(address)
     host = f"[{address}]" if ":" in address else address
     names = Names([address], [address, "::1"])
@@ -144,12 +144,12 @@ async def receiver() -> AsyncIterator[Receiver]:
 async def test_a_name_that_leads_elsewhere_the_next_time(
     receiver: Receiver, connected: list[Any]
 ) -> None:
-    """Rebinding: good when it was looked at, and another one when it is called."""
+    """Refuse rebinding: an allowed address at the challenge, and another one at the call."""
     url = receiver.url.replace("127.0.0.1", "hook.example")
     names = Names(["127.0.0.1"], ["127.0.0.3"], ["127.0.0.3", "127.0.0.1"])
     calls = caller("127.0.0.1/32", names=names)
     await calls.prove(LINK, url, SECRET)
-    await calls.stop()  # And with it the connection that stands.
+    await calls.stop()  # It closes the open connection.
     calls = caller("127.0.0.1/32", names=names)
     sealed = calls.seal.seal(LINK, SECRET)
     called = await calls.deliver(LINK, url, sealed, b"{}")
@@ -175,7 +175,7 @@ async def test_no_redirect_is_followed(status: int, connected: list[Any]) -> Non
 
 @asynccontextmanager
 async def serving(answer: Any, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server of one answer."""
+    """Run a server with one answer; yield its URL."""
     runner = web.ServerRunner(web.Server(answer))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()

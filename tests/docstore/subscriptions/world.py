@@ -1,6 +1,6 @@
-"""Deliveries in virtual time: a log, a document, a receiver, and nodes that come and go by a seed.
+"""Deliveries in virtual time: a log, a document, a receiver, and owners that change by a seed.
 
-Two nodes may believe for a while that they own the document: what they may do then is all here.
+Two nodes may believe for a while that they own the document, with all that they can do then.
 """
 
 from collections import Counter
@@ -39,14 +39,14 @@ def subscription(**members: object) -> SubscriptionState:
 
 
 class Owner:
-    """A node that believes it owns the document, and the effect that it is at."""
+    """A node that believes it owns the document, with its present effect."""
 
     def __init__(self, world: "World", rng: Random) -> None:
         self.delivery = Delivery(RETRY_S, rng)
         self.version = world.version
         self.effect: Effect = self.delivery.step(Began(world.about), world.now)
         self.failed = 0
-        """Calls in a row."""
+        """Failed calls in a row."""
 
 
 class World:
@@ -69,10 +69,10 @@ class World:
     def about(self) -> SubscriptionState:
         return subscription_of(self.state)
 
-    # What the nodes of the group do
+    # The nodes of the group
 
     def turn(self) -> None:
-        """Let something happen."""
+        """Let one random thing happen, and owners proceed."""
         self.now += self.rng.expovariate(10)
         chance = self.rng.random()
         if chance < 0.3:
@@ -81,7 +81,7 @@ class World:
             self.deposed.append(self.owner)
             self.owner = None
         elif chance < 0.32 and self.owner is not None:
-            self.owner = None  # It is dead.
+            self.owner = None  # The owner dies.
         elif chance < 0.33:
             self.is_dead = not self.is_dead
         elif chance < 0.34 and self.about.phase is SubscriptionPhase.PAUSED:
@@ -100,7 +100,7 @@ class World:
             self.state, self.version = after, self.version + 1
 
     def perform(self, owner: Owner) -> None:
-        """Carry out what a node wants done, and tell it."""
+        """Perform a node's effect, and give it the event."""
         if isinstance(owner.effect, Leave):
             if owner is self.owner:
                 self.owner = None
@@ -148,7 +148,7 @@ class World:
         lines = b"".join(b"%d\n" % n for n in odd)
         return BatchReceived(lines, len(odd), Mark(str(after + len(found))))
 
-    # Whoever is called
+    # The receiver
 
     def _call(self, owner: Owner, lines: bytes) -> Called:
         assert owner.failed < FAILURES_MAX
@@ -163,11 +163,11 @@ class World:
         return Called(204)
 
     def check(self) -> None:
-        """All that must hold at any moment."""
+        """Check the invariants."""
         following = 1
         for batch in self.taken:
-            assert batch == sorted(batch), "in order"
+            assert batch == sorted(batch), "a call is out of order"
             for n in batch:
                 assert n <= following, f"{n} came, and {following} did not"
                 following = max(following, n + 2)
-        assert int(self.about.mark.position) <= following, "the mark is behind what was taken"
+        assert int(self.about.mark.position) <= following, "the mark is ahead of the taken lines"
