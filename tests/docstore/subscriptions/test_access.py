@@ -107,7 +107,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         ("nobody", "/films", 401),
     ],
 )
-async def test_it_takes_all_that_is_told(
+async def test_a_subscription_needs_the_right_to_read_all_of_its_path(
     ask: Asker, receiver: Receiver, user: str, path: str, status: int
 ) -> None:
     asked = {"callback": receiver.url}
@@ -118,7 +118,9 @@ async def test_it_takes_all_that_is_told(
         assert (await ask("operator", "DELETE", page["documentSelfLink"]))[0] == 200
 
 
-async def test_it_is_whose_it_is(ask: Asker, receiver: Receiver) -> None:
+async def test_a_subscription_is_visible_to_its_user_and_admins_only(
+    ask: Asker, receiver: Receiver
+) -> None:
     """Hide a user's subscription from others, as its callback may be a secret."""
     asked = {"callback": receiver.url}
     _, page = await ask("ann", "POST", "/films/subscriptions", asked)
@@ -137,7 +139,7 @@ async def test_it_is_whose_it_is(ask: Asker, receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("gone", [{"ann": {"/films/b": "read"}}, None], ids=["grant", "user"])
-async def test_whoever_may_read_no_more_is_told_no_more(
+async def test_a_user_without_the_right_to_read_gets_no_more_calls(
     directory: Path, ask: Asker, receiver: Receiver, gone: Any
 ) -> None:
     _, page = await ask("ann", "POST", "/films/subscriptions", {"callback": receiver.url})
@@ -184,11 +186,15 @@ async def test_positions_do_not_count_the_changes_of_other_paths(
     _, page = await ask(user, "GET", link)
     _, listed = await ask(user, "GET", "/films/subscriptions?$expand=true")
     _, history = await ask("operator", "GET", f"{link}/versions")
-    told = receiver.calls[0]["next"]
-    assert told == page["position"] == listed["documents"][link]["position"]
-    for token in (told, made["position"], *(each["position"] for each in history["versions"])):
+    token_sent = receiver.calls[0]["next"]
+    assert token_sent == page["position"] == listed["documents"][link]["position"]
+    for token in (
+        token_sent,
+        made["position"],
+        *(each["position"] for each in history["versions"]),
+    ):
         with pytest.raises(BadRequest):
             unpack_part(token)
     for reader in ("ann", "operator"):
-        assert await ask.changes(reader, "/films", told) == [{"n": f"second of {user}"}]
+        assert await ask.changes(reader, "/films", token_sent) == [{"n": f"second of {user}"}]
     await ask(user, "DELETE", link)

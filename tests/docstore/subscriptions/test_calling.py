@@ -75,7 +75,7 @@ async def caller() -> AsyncIterator[Caller]:
     await caller.stop()
 
 
-async def test_challenges_are_few_and_keep_no_delivery_waiting(caller: Caller, slow: Slow) -> None:
+async def test_challenges_are_bounded_and_delay_no_delivery(caller: Caller, slow: Slow) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(CHALLENGES_AT_ONCE + CHALLENGES_WAITING):
             group.create_task(caller.prove(LINK, slow.url, SECRET))
@@ -90,7 +90,7 @@ async def test_challenges_are_few_and_keep_no_delivery_waiting(caller: Caller, s
     await caller.prove(LINK, slow.url, SECRET)  # There is room again.
 
 
-async def test_a_silent_name_server_takes_no_thread_of_others(
+async def test_a_silent_name_server_blocks_no_thread_of_others(
     caller: Caller, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may, asked = threading.Event(), threading.Event()

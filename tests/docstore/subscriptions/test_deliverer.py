@@ -159,7 +159,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver: Receiver) -> None:
+async def test_a_backlog_does_not_delay_a_draining_node(alone: Alone, receiver: Receiver) -> None:
     await alone.make(receiver.url)
     await receiver.until(lambda: len(receiver.calls) > 2)
     alone.deliverer.drain()
@@ -170,7 +170,7 @@ async def test_a_backlog_does_not_keep_a_node_that_leaves(alone: Alone, receiver
     assert alone.about.phase is SubscriptionPhase.ACTIVE
 
 
-async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
+async def test_the_trace_shows_effects_of_each_subscription_but_no_change(
     alone: Alone, receiver: Receiver
 ) -> None:
     await alone.make(receiver.url)
@@ -186,7 +186,7 @@ async def test_its_trace_shows_what_each_subscription_wants_and_no_change(
     assert 4 <= len(about) < len(steps)
 
 
-async def test_what_is_resumed_while_it_is_let_go_of_is_taken_up(
+async def test_a_subscription_resumed_while_its_run_ends_is_delivered(
     alone: Alone, receiver: Receiver
 ) -> None:
     reads: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -215,7 +215,7 @@ async def test_a_slot_that_comes_back_while_its_run_ends_is_delivered(
     await receiver.until(lambda: receiver.calls)
 
 
-async def test_a_slot_that_has_gone_takes_its_subscription_along(
+async def test_a_lost_slot_ends_the_run_of_its_subscription(
     alone: Alone, receiver: Receiver
 ) -> None:
     alone.beside.end = 3
@@ -226,7 +226,9 @@ async def test_a_slot_that_has_gone_takes_its_subscription_along(
     assert alone.about.delivered == 3, "a taken call is not in the document"
 
 
-async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Receiver) -> None:
+async def test_wh9_waiting_subscriptions_hold_no_large_lines(
+    alone: Alone, receiver: Receiver
+) -> None:
     """Bound the memory of subscriptions that wait for a call or a retry, whatever their number."""
     receiver.always = 500
     alone.beside.said = b', "x": "%b"' % (b"x" * KEPT_BYTES_MAX)
@@ -244,7 +246,7 @@ async def test_wh9_those_that_wait_hold_nothing_large(alone: Alone, receiver: Re
     )
 
 
-async def test_full_disks_have_nothing_sent_again(
+async def test_a_full_disk_causes_no_repeated_call(
     alone: Alone, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "SAVE_S", 0.0)  # After each message.
@@ -258,7 +260,7 @@ async def test_full_disks_have_nothing_sent_again(
     assert len(receiver.changes) == 20
 
 
-async def test_a_pause_forgets_nothing_that_was_taken(alone: Alone, receiver: Receiver) -> None:
+async def test_a_pause_saves_the_taken_changes(alone: Alone, receiver: Receiver) -> None:
     alone.beside.end = 3
     await alone.make(receiver.url)
     await receiver.until(lambda: len(receiver.calls) == 3)

@@ -50,14 +50,14 @@ class Talk:
         return self.tell(GOOD)
 
 
-def test_it_begins_where_the_document_says() -> None:
+def test_a_delivery_begins_at_the_mark_of_the_document() -> None:
     assert Talk(mark=Mark("7")).last == Read(Mark("7"), delivery.ROWS_MAX)
     replay = Mark("7", Replay("/a", "/a/1", 3))
     assert Talk(mark=replay).last == Read(replay, delivery.ROWS_MAX)
 
 
 @pytest.mark.parametrize("phase", [SubscriptionPhase.PAUSED, SubscriptionPhase.ENDED])
-def test_what_is_not_active_is_left(phase: SubscriptionPhase) -> None:
+def test_a_subscription_that_is_not_active_is_left(phase: SubscriptionPhase) -> None:
     assert Talk(phase=phase).last == Leave()
 
 
@@ -67,7 +67,7 @@ def test_wh1_the_next_lines_are_read_once_these_are_taken() -> None:
     assert talk.tell(TAKEN) == Read(Mark("1"), delivery.ROWS_MAX)
 
 
-def test_wh1_what_failed_is_sent_again_as_it_was() -> None:
+def test_wh1_a_failed_call_is_repeated_unchanged() -> None:
     talk = Talk()
     call = talk.bring("x", "y", until="2")
     assert isinstance(talk.tell(FAILED), Wait)
@@ -75,13 +75,13 @@ def test_wh1_what_failed_is_sent_again_as_it_was() -> None:
     assert talk.tell(GOOD) == call
 
 
-def test_wh2_nobody_is_called_for_a_document_that_has_changed() -> None:
+def test_wh2_no_call_is_made_for_a_changed_document() -> None:
     talk = Talk()
     talk.tell(BatchReceived(b"x\n", 1, Mark("1")))
     assert talk.tell(Confirmed(is_same=False, may_read=True)) == Leave()
 
 
-def test_wh2_what_was_taken_is_said_before_leaving() -> None:
+def test_wh2_the_mark_is_saved_before_leaving() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
@@ -92,14 +92,14 @@ def test_wh2_what_was_taken_is_said_before_leaving() -> None:
     assert talk.tell(Saved()) == Leave()
 
 
-def test_wh2_each_try_is_confirmed() -> None:
+def test_wh2_each_attempt_is_confirmed() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(FAILED)
     assert talk.tell(Woken(), after_s=2) == Confirm()
 
 
-def test_wh3_whoever_may_not_read_is_told_nothing() -> None:
+def test_wh3_a_user_without_the_right_to_read_gets_no_call() -> None:
     talk = Talk()
     talk.tell(BatchReceived(b"x\n", 1, Mark("1")))
     save = talk.tell(Confirmed(is_same=True, may_read=False))
@@ -108,7 +108,7 @@ def test_wh3_whoever_may_not_read_is_told_nothing() -> None:
     assert talk.tell(Saved()) == Leave()
 
 
-def test_wh4_the_mark_waits_for_what_is_not_taken() -> None:
+def test_wh4_the_mark_waits_for_a_failed_call() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(FAILED)
@@ -126,7 +126,7 @@ def test_wh5_the_mark_is_saved_after_a_while() -> None:
     assert talk.tell(Saved()) == Read(Mark("2"), delivery.ROWS_MAX)
 
 
-def test_wh5_so_it_is_where_nothing_more_comes() -> None:
+def test_wh5_the_mark_is_saved_though_no_change_follows() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
@@ -136,7 +136,7 @@ def test_wh5_so_it_is_where_nothing_more_comes() -> None:
     assert isinstance(talk.tell(BatchReceived(b"", 0, Mark("1"))), Save)
 
 
-def test_wh5_what_concerns_nobody_is_saved_seldom() -> None:
+def test_wh5_a_mark_after_unmatched_changes_is_saved_seldom() -> None:
     talk = Talk()
     wait = talk.tell(BatchReceived(b"", 0, Mark("1")))
     assert wait == Wait(100 + delivery.SAVE_IDLE_S, for_news=True)
@@ -148,14 +148,14 @@ def test_wh5_what_concerns_nobody_is_saved_seldom() -> None:
     assert save.change["position"] == "3"
 
 
-def test_wh5_what_nobody_can_say_was_saved_is_left_to_the_document() -> None:
+def test_wh5_a_save_of_unknown_fate_ends_the_run() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN, after_s=delivery.SAVE_S)
     assert talk.tell(Unsaved()) == Leave()
 
 
-def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
+def test_wh5_taken_changes_are_remembered_while_they_cannot_be_saved() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     assert isinstance(talk.tell(TAKEN, after_s=delivery.SAVE_S), Save)
@@ -169,7 +169,7 @@ def test_wh5_what_was_taken_is_known_while_nothing_can_be_saved() -> None:
     assert (save.change["position"], save.change["delivered"]) == ("1", 1)
 
 
-def test_wh5_who_leaves_does_not_wait_until_it_can_be_saved() -> None:
+def test_wh5_a_leaving_run_does_not_wait_until_the_mark_can_be_saved() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(TAKEN)
@@ -178,7 +178,7 @@ def test_wh5_who_leaves_does_not_wait_until_it_can_be_saved() -> None:
     assert talk.tell(Unchanged()) == Leave()
 
 
-def test_wh7_a_receiver_that_wants_no_more_is_not_called_while_that_cannot_be_saved() -> None:
+def test_wh7_a_receiver_that_answered_410_is_not_called_while_that_cannot_be_saved() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     save = talk.tell(Called(410))
@@ -189,7 +189,7 @@ def test_wh7_a_receiver_that_wants_no_more_is_not_called_while_that_cannot_be_sa
     assert talk.tell(Woken(leaves=True)) == Leave()
 
 
-def test_wh6_pauses_grow_and_come_to_an_end() -> None:
+def test_wh6_pauses_between_attempts_grow_up_to_a_maximum_number() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     pauses_s = []
@@ -220,14 +220,14 @@ def test_wh6_a_receiver_that_takes_something_has_not_failed() -> None:
         assert not isinstance(talk.tell(TAKEN), Wait)
 
 
-def test_wh6_a_group_in_trouble_is_not_the_receivers_fault() -> None:
+def test_wh6_failed_reads_are_no_failures_of_the_receiver() -> None:
     talk = Talk()
     for _ in range(2 * delivery.FAILURES_MAX):
         assert talk.tell(ReadFailed("no quorum")) == Wait(talk.now + delivery.READ_AGAIN_S)
         assert isinstance(talk.tell(Woken()), Read)
 
 
-def test_wh7_a_receiver_ends_it() -> None:
+def test_wh7_a_receiver_ends_its_subscription() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     save = talk.tell(Called(410))
@@ -236,14 +236,14 @@ def test_wh7_a_receiver_ends_it() -> None:
     assert talk.tell(Saved()) == Leave()
 
 
-def test_wh7_history_that_is_gone_ends_it() -> None:
+def test_wh7_trimmed_history_ends_the_subscription() -> None:
     save = Talk().tell(HistoryGone("rows were let go of", "~token"))
     assert isinstance(save, Save)
     assert save.change["kind"] == "EndRequest"
     assert (save.change["why"], save.change["earliest"]) == ("rows were let go of", "~token")
 
 
-def test_wh8_less_is_read_where_it_is_too_much() -> None:
+def test_wh8_fewer_rows_are_read_while_they_are_too_large() -> None:
     talk = Talk()
     large = BatchReceived(b"x" * (delivery.BYTES_MAX + 1), 100, Mark("100"))
     rows = [talk.last.rows] if isinstance(talk.last, Read) else []
@@ -257,7 +257,7 @@ def test_wh8_less_is_read_where_it_is_too_much() -> None:
 
 
 @pytest.mark.parametrize("trouble", [FAILED, ReadFailed("no quorum")])
-def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
+def test_wh9_large_lines_are_read_again_for_a_retry(trouble: Event) -> None:
     talk = Talk()
     talk.tell(BatchReceived(b"x" * (delivery.KEPT_BYTES_MAX + 1), 2, Mark("2")))
     if trouble == FAILED:
@@ -267,7 +267,7 @@ def test_wh9_what_is_large_is_read_again(trouble: Event) -> None:
     assert talk.tell(Woken()) == Read(Mark("0"), delivery.ROWS_MAX), "nothing was taken"
 
 
-def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
+def test_a_replay_runs_to_its_end_and_saves_the_mark() -> None:
     talk = Talk(mark=Mark("7", Replay()))
     assert talk.tell(BatchReceived(b"", 0, Mark("7", Replay("/a/b")))) == Read(
         Mark("7", Replay("/a/b")), delivery.ROWS_MAX
@@ -278,7 +278,7 @@ def test_documents_are_told_to_the_end_and_the_mark_saved_there() -> None:
     assert talk.tell(Saved()) == Read(Mark("7"), delivery.ROWS_MAX)
 
 
-def test_it_lags_until_what_there_is_was_taken() -> None:
+def test_a_delivery_lags_until_all_changes_are_taken() -> None:
     talk = Talk()
     talk.bring("x", until="1")
     talk.tell(FAILED, after_s=3)
@@ -290,7 +290,7 @@ def test_it_lags_until_what_there_is_was_taken() -> None:
     assert talk.delivery.behind_since is None
 
 
-def test_what_cannot_be_read_lags() -> None:
+def test_a_delivery_that_cannot_read_lags() -> None:
     talk = Talk()
     talk.tell(ReadFailed("no quorum"))
     talk.tell(Woken(), after_s=60)
@@ -334,7 +334,7 @@ def play(seed: int) -> Counter[str]:
         elif world.owner is not None:
             world.perform(world.owner)
     world.check()
-    told = {n for batch in world.taken for n in batch}
-    assert told >= set(range(1, len(world.log) - 200, 2))
+    taken = {n for batch in world.taken for n in batch}
+    assert taken >= set(range(1, len(world.log) - 200, 2))
     assert world.seen["Called"] > 10
     return world.seen

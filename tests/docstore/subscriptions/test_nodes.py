@@ -91,7 +91,7 @@ async def api(group: LocalCluster) -> AsyncIterator[Api]:
         yield Api(session, group.urls)
 
 
-async def test_each_change_is_told_in_order(
+async def test_each_change_is_delivered_in_order(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     await store.put(f"{factory}/before", {"n": 0})
@@ -113,7 +113,9 @@ async def test_each_change_is_told_in_order(
     assert "secret" not in page
 
 
-async def test_on_a_condition(store: Client, api: Api, receiver: Receiver, factory: str) -> None:
+async def test_a_condition_selects_changes(
+    store: Client, api: Api, receiver: Receiver, factory: str
+) -> None:
     """Scenario 27: each change of matching documents once, and those that match no longer."""
     await api.subscribe(factory, receiver, where="n > 1", before=True)
     for n in (0, 1, 2, 3, 0):
@@ -129,7 +131,7 @@ async def test_on_a_condition(store: Client, api: Api, receiver: Receiver, facto
     assert seen == [("enter", {"n": 1}), ("update", {"n": 2}), ("leave", {"n": 3})]
 
 
-async def test_what_is_there_is_told_first(
+async def test_present_documents_are_delivered_first(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     """Scenario 65: each present document once, and after that each change."""
@@ -145,15 +147,15 @@ async def test_what_is_there_is_told_first(
         await store.put(f"{factory}/7", {"n": n})
     await receiver.until(lambda: len(receiver.by_document.get(f"{factory}/7", ())) == 4)
     documents = [call for call in receiver.calls if call["type"] == "documents"]
-    told = [each["documentSelfLink"] for call in documents for each in call["changes"]]
-    assert told == sorted(told)
-    assert sorted(told) == sorted(set(links) - {f"{factory}/8"})
+    found = [each["documentSelfLink"] for call in documents for each in call["changes"]]
+    assert found == sorted(found)
+    assert sorted(found) == sorted(set(links) - {f"{factory}/8"})
     assert receiver.by_document[f"{factory}/7"] == [1, 2, 3, 4]
     assert [call["type"] for call in receiver.calls] == sorted(
         (call["type"] for call in receiver.calls), reverse=True
     )
-    told_again = await changes_since(store, factory, documents[-1]["next"])
-    assert [each["documentVersion"] for each in told_again] == [2, 3, 4]
+    later = await changes_since(store, factory, documents[-1]["next"])
+    assert [each["documentVersion"] for each in later] == [2, 3, 4]
 
 
 async def changes_since(store: Client, path: str, token: str) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ async def changes_since(store: Client, path: str, token: str) -> list[dict[str, 
     raise AssertionError
 
 
-async def test_a_document_is_told_of_first_and_then_followed(
+async def test_a_document_is_delivered_first_and_then_followed(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     for n in range(3):
@@ -175,7 +177,7 @@ async def test_a_document_is_told_of_first_and_then_followed(
     assert receiver.by_document == {f"{factory}/a": [2, 3]}
 
 
-async def test_a_dead_receiver_is_left_and_taken_up_again(
+async def test_a_dead_receiver_is_paused_and_resumed(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     page = await api.subscribe(factory, receiver)
@@ -204,7 +206,7 @@ async def test_a_receiver_that_recovers_misses_nothing(
     await receiver.until(lambda: receiver.by_document.get(f"{factory}/a") == list(range(5)))
 
 
-async def test_one_that_wants_no_more_says_410(
+async def test_a_receiver_that_answers_410_ends_its_subscription(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     page = await api.subscribe(factory, receiver)
@@ -217,7 +219,7 @@ async def test_one_that_wants_no_more_says_410(
     assert len(receiver.ids) == 1
 
 
-async def test_nothing_is_told_after_the_end(
+async def test_an_ended_subscription_makes_no_call(
     store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     """End subscriptions by DELETE, by a pause, and by their expiry."""
@@ -241,7 +243,7 @@ async def test_nothing_is_told_after_the_end(
 
 
 @pytest.mark.thorough
-async def test_a_node_that_leaves_says_how_far_it_has_come(
+async def test_a_draining_node_saves_its_mark(
     group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     page = await api.subscribe(factory, receiver)
@@ -263,7 +265,7 @@ async def test_a_node_that_leaves_says_how_far_it_has_come(
     owner.process = None
 
 
-async def test_it_survives_the_death_of_whoever_delivers(
+async def test_a_subscription_survives_the_death_of_its_node(
     group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     """Scenario 65: no change is missing, and repeated ones are equal."""
@@ -278,14 +280,14 @@ async def test_it_survives_the_death_of_whoever_delivers(
             await writer.put(f"{factory}/{n % 4}", {"n": n})
         wanted = {f"{factory}/{n}": list(range(8 if n < 2 else 7)) for n in range(4)}
         await receiver.until(lambda: receiver.by_document == wanted)
-    told: dict[tuple[str, int], Any] = {}
+    found: dict[tuple[str, int], Any] = {}
     for each in receiver.changes:
         name = each["documentSelfLink"], each["documentVersion"]
-        assert told.setdefault(name, each) == each
+        assert found.setdefault(name, each) == each
 
 
 @pytest.mark.thorough
-async def test_history_that_is_gone_ends_it(
+async def test_compacted_history_ends_a_subscription(
     group: LocalCluster, store: Client, api: Api, receiver: Receiver, factory: str
 ) -> None:
     page = await api.subscribe(factory, receiver)
@@ -305,10 +307,10 @@ async def test_history_that_is_gone_ends_it(
     await api("PATCH", link, {"kind": "ResumeRequest"})
     page = await api.until(link, state="ended")
     assert receiver.changes == []
-    told = await changes_since(store, factory, page["earliest"])
+    found = await changes_since(store, factory, page["earliest"])
     # The position names all slots: that of the factory may be compacted later than others.
     every = [{"n": n} for n in range(3)]
-    assert [each["body"] for each in told] == every[len(every) - len(told) :]
+    assert [each["body"] for each in found] == every[len(every) - len(found) :]
 
 
 async def test_a_secret_is_shown_once_and_found_nowhere(
@@ -328,12 +330,12 @@ async def test_a_secret_is_shown_once_and_found_nowhere(
         await api("GET", "/core/subscriptions?expand"), await api("DELETE", link),
     ]  # fmt: skip
     assert [status for status, _ in seen] == [200] * 4
-    told: list[Any] = []
+    found: list[Any] = []
     async with asyncio.timeout(20):  # A feed is a little late.
-        while link not in {each["documentSelfLink"] for each in told}:
-            told = await changes_since(store, "/core/subscriptions", "earliest")
+        while link not in {each["documentSelfLink"] for each in found}:
+            found = await changes_since(store, "/core/subscriptions", "earliest")
     logs = "".join((node.data / "log.txt").read_text() for node in group.nodes)
-    for text in (json.dumps(seen), json.dumps(told), logs):
+    for text in (json.dumps(seen), json.dumps(found), logs):
         assert secret.removeprefix("whsec_")[:20] not in text
 
 
@@ -350,7 +352,7 @@ async def test_a_secret_is_shown_once_and_found_nowhere(
         ({"sins": "latest"}, 400, "refused-by-service"),
     ],
 )
-async def test_what_cannot_be_is_refused(
+async def test_an_invalid_subscription_is_refused(
     api: Api, receiver: Receiver, body: dict[str, Any], status: int, code: str
 ) -> None:
     asked = body if not body or "callback" in body else {"callback": receiver.url, **body}
@@ -360,14 +362,16 @@ async def test_what_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/nobody/nothing", "/weak", "/weak/a"])
-async def test_only_what_has_a_feed(store: Client, api: Api, receiver: Receiver, path: str) -> None:
+async def test_a_subscription_needs_a_path_with_a_feed(
+    store: Client, api: Api, receiver: Receiver, path: str
+) -> None:
     await store.declare("/weak", options=["PERSISTENCE", "REPLICATION"])
     status, _ = await api("POST", f"{path}/subscriptions", {"callback": receiver.url})
     assert status == (404 if path.startswith("/nobody") else 409)
     assert receiver.challenged == 0
 
 
-async def test_who_does_not_answer_the_challenge_is_not_called(api: Api, factory: str) -> None:
+async def test_a_receiver_that_fails_the_challenge_is_not_called(api: Api, factory: str) -> None:
     async with receiving(b"another key") as receiver:
         body = {"callback": receiver.url, "secret": SECRET}
         status, page = await api("POST", f"{factory}/subscriptions", body)

@@ -34,7 +34,7 @@ def reading() -> ChangeReader:
 
 
 @pytest.mark.parametrize("replay", [None, Replay()])
-async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
+async def test_wh7_a_mark_of_a_backed_up_group_is_no_position_here(
     replay: Replay | None,
 ) -> None:
     """Refuse it, as other rows with the numbers of the taken ones would be skipped."""
@@ -45,12 +45,12 @@ async def test_wh7_a_mark_of_the_group_that_was_backed_up_is_no_place_here(
     assert "backup" in found.why
 
 
-async def test_a_mark_of_this_group_is_read_from() -> None:
+async def test_a_mark_of_this_group_is_a_position() -> None:
     mark = Mark(Cut("here", ((1, 9),) * 2).pack())
     assert await reading().read(subscription(), mark, 100) == BatchReceived(b"", 0, mark)
 
 
-async def test_where_users_are_known_no_token_counts_rows() -> None:
+async def test_with_users_no_token_counts_rows() -> None:
     mark = Mark(Cut("there", ((1, 9),) * 2).pack())
     found = await reading().read(subscription(user="ann"), mark, 100)
     assert isinstance(found, HistoryGone)

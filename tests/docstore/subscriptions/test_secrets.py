@@ -27,7 +27,7 @@ def test_the_example_of_the_specification() -> None:
     }
 
 
-def test_a_message_has_the_same_id_while_it_says_the_same() -> None:
+def test_equal_messages_have_equal_ids() -> None:
     assert message_id(b"a") == message_id(b"a") != message_id(b"b")
 
 
@@ -36,13 +36,13 @@ def test_a_message_has_the_same_id_while_it_says_the_same() -> None:
     ["", "whsec_", "whsec_x", f"whsec_{'A' * 28}", f"whsec_{'A' * 92}", "A" * 44, "whsec_é",
      f"whsec_{'A' * 31}-", f" whsec_{'A' * 44}"],
 )  # fmt: skip
-def test_what_is_no_secret(secret: str) -> None:
+def test_an_invalid_secret_is_refused(secret: str) -> None:
     with pytest.raises(BadRequest, match="whsec_"):
         key_of(secret)
 
 
 @pytest.mark.parametrize("length", [24, 32, 64])
-def test_what_is_one(length: int) -> None:
+def test_a_secret_contains_its_key(length: int) -> None:
     key = bytes(range(length))
     assert key_of(secret_of(key)) == key
 
@@ -70,7 +70,7 @@ def test_a_seal_is_opened_by_each_key_and_for_its_subscription_alone(tmp_path: P
 
 
 @pytest.mark.parametrize("text", [b"", b"c2hvcnQ=", b"not base64!", "é".encode()])
-def test_files_that_hold_no_key(tmp_path: Path, text: bytes) -> None:
+def test_a_file_without_a_key_is_refused(tmp_path: Path, text: bytes) -> None:
     with pytest.raises(BadConfig, match="callback_key_file"):
         seal_in(file_of(tmp_path, text))
     with pytest.raises(BadConfig, match="No such file"):

@@ -25,7 +25,7 @@ from tests.docstore.runtime.tls.papers import believing
 from tests.docstore.subscriptions.receiver import Receiver, receiving
 
 SECRET = secret_of(bytes(32))
-ANYBODY = "*, http://*"
+ANY_HOST = "*, http://*"
 """The least strict setting: any host, in plain text too. No network is allowed."""
 LINK = "/core/subscriptions/1"
 SYSTEM = ssl.create_default_context()
@@ -101,13 +101,13 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def caller(*networks: str, names: Names | None = None, tls: ssl.SSLContext | None = None) -> Caller:
-    said = {"callback_hosts": ANYBODY, "callback_networks": networks, "callback_key_file": "k"}
+    said = {"callback_hosts": ANY_HOST, "callback_networks": networks, "callback_key_file": "k"}
     seal = SecretSeal(MultiFernet([Fernet(Fernet.generate_key())]))
     return Caller(Targets(callback_settings(said)), seal, resolver=names, tls=tls or SYSTEM)
 
 
 @pytest.mark.parametrize("address", FORBIDDEN)
-async def test_no_forbidden_address(address: str, connected: list[Any]) -> None:
+async def test_a_forbidden_address_is_refused(address: str, connected: list[Any]) -> None:
     """Refuse it in the URL and in the answer for a name, alone or with others."""
     assert not Targets(CallbackSettings()).allow(address)
     host = f"[{address}]" if ":" in address else address
@@ -122,12 +122,12 @@ async def test_no_forbidden_address(address: str, connected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses(address: str) -> None:
+def test_a_public_address_is_allowed(address: str) -> None:
     assert Targets(CallbackSettings()).allow(address)
 
 
 @pytest.mark.parametrize("url", WRITTEN)
-async def test_no_odd_spelling(url: str, connected: list[Any]) -> None:
+async def test_an_odd_spelling_of_a_url_is_refused(url: str, connected: list[Any]) -> None:
     calls = caller()
     with pytest.raises(CallbackRefused):
         await calls.prove(LINK, url, SECRET)
@@ -141,7 +141,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-async def test_a_name_that_leads_elsewhere_the_next_time(
+async def test_a_name_that_resolves_differently_at_the_call_is_refused(
     receiver: Receiver, connected: list[Any]
 ) -> None:
     """Refuse rebinding: an allowed address at the challenge, and another one at the call."""
@@ -199,7 +199,7 @@ async def test_an_answer_is_bounded() -> None:
         await calls.stop()
 
 
-async def test_what_is_packed_stays_packed() -> None:
+async def test_a_compressed_answer_is_not_decompressed() -> None:
     async def packed(request: web.BaseRequest) -> web.StreamResponse:
         response = web.Response(body=await request.read())
         response.enable_compression(web.ContentCoding.gzip)
@@ -212,7 +212,7 @@ async def test_what_is_packed_stays_packed() -> None:
         await calls.stop()
 
 
-async def test_an_answer_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calling, "TIMEOUT_S", 0.1)
     is_over = asyncio.Event()
 
@@ -228,7 +228,7 @@ async def test_an_answer_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
         is_over.set()
 
 
-async def test_what_is_sent_says_nothing_of_the_node() -> None:
+async def test_the_headers_of_a_call_do_not_describe_the_node() -> None:
     seen: list[dict[str, str]] = []
 
     async def noted(request: web.BaseRequest) -> web.StreamResponse:
@@ -247,7 +247,7 @@ async def test_what_is_sent_says_nothing_of_the_node() -> None:
     }  # fmt: skip
 
 
-async def test_https_is_spoken_with_the_host_of_the_url(tmp_path: Path) -> None:
+async def test_https_uses_the_host_of_the_url(tmp_path: Path) -> None:
     make_authority(tmp_path, "hooks", 30)
     make_certificate(tmp_path, ["hook"], ["hook.example"], 30)
     named: list[str | None] = []
