@@ -80,7 +80,7 @@ async def test_l05_a_repeated_campaign_returns_the_same_token(store: Client) -> 
 async def test_l09_fifty_concurrent_candidates_lead_once_each(
     group: LocalCluster, store: Client
 ) -> None:
-    """Each campaign and each resignation is one row, and each version has one leader."""
+    """Each campaign and each resignation is one row, and each candidate leads once."""
 
     async def take_part(number: int) -> None:
         candidate = f"c{number}"

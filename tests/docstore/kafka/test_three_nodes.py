@@ -74,7 +74,7 @@ async def seen(wire: Wire, topic: str) -> Any:
                 return found
 
 
-async def test_each_node_names_the_same_brokers_and_one_for_a_node_without_a_listener(
+async def test_each_node_names_the_same_brokers_and_replaces_one_without_a_listener(
     http: aiohttp.ClientSession, wires: dict[str, Wire], ports: dict[str, int]
 ) -> None:
     topic = (await created(http, partitions=3)).rpartition("/")[2]

@@ -229,7 +229,7 @@ async def test_a_token_is_requested_and_kept_in_its_tab(browser: Browser) -> Non
     await browser.press("Enter")
     await browser.until("!document.querySelector('dialog')")
     await browser.until("document.querySelector('h1')?.textContent === '/core/factories'")
-    # OPTIONS has been asked again, with the token.
+    # OPTIONS is sent again, with the token.
     await browser.until("document.querySelector('main').innerText.includes('New document')")
     kept: dict[str, Any] = await browser.run("({...sessionStorage})")
     kept.pop("docstore-members", None)
