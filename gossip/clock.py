@@ -41,7 +41,7 @@ class Clock:
         self._listened_at_s = time.monotonic()
 
     def set(self, timer: Timer, at_s: float) -> None:
-        """Let `timer` fire at `at_s` on the monotonic clock, and not at its time from before."""
+        """Let `timer` fire at `at_s` on the monotonic clock, in place of its earlier time."""
         earlier = self._timers.pop(timer, None)
         if earlier is not None:
             earlier.cancel()
@@ -60,7 +60,7 @@ class Clock:
         now = max(time.monotonic(), at_s)
         lag_s = now - at_s
         if lag_s > self._tolerated_s and at_s > self._listened_at_s:
-            # Timers of the same gap are late for the same reason: one stall, told once.
+            # Timers of the same gap are late for the same reason: one stall, reported once.
             self._listened_at_s = now
             self._stalled(lag_s, now)
         self._fired(timer, now)

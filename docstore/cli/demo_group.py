@@ -104,7 +104,7 @@ def start(port: int | None) -> tuple[DemoGroup, list[str]]:
         )
     alive = group.running()
     for name in [name for name in os.environ if name.startswith("DOCSTORE_")]:
-        del os.environ[name]  # Settings for other nodes are none for these.
+        del os.environ[name]  # Meant for other nodes.
     has_kafka = bool(group.kafka) if known else importlib.util.find_spec("kio") is not None
     cluster = LocalCluster(SIZE, directory(), SETTINGS, ports=group.ports, kafka=has_kafka)
     group.kafka = cluster.kafka if has_kafka else ""
@@ -170,7 +170,7 @@ async def fill(urls: list[str]) -> None:
     async with Client(urls) as client:
         await client.declare(FACTORY)
         await asyncio.gather(*(client.put(f"{FACTORY}/{film['id']}", film) for film in films))
-        with contextlib.suppress(Conflict):  # It exists: an earlier start was interrupted.
+        with contextlib.suppress(Conflict):  # An earlier start was interrupted.
             await client.json("POST", "/core/streams", {"name": TOPIC, "partitions": SIZE})
         async with client.producer(TOPIC, id="demo") as producer:
             for number, film in enumerate(films * RATINGS):

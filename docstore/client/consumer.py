@@ -61,7 +61,7 @@ class ReadRecord(NamedTuple):
 
     @property
     def headers(self) -> Mapping[str, str | bytes | None]:
-        """Return the headers, each as a text if it is UTF-8; of one that repeats the last."""
+        """Return the headers, each as a text if it is UTF-8; of a repeated one the last."""
         return {
             name: None if content is None else _text(content) for name, content in self.raw_headers
         }

@@ -95,9 +95,9 @@ class Lease:
         self.keep(stamp)
 
     def keep(self, stamp: float) -> None:
-        """Start its proof, and keep it alive.
+        """Start the proof of the lease, and keep the lease alive.
 
-        stamp: when the request that granted it was sent.
+        stamp: when the request that granted the lease was sent.
         """
         self._proof = self._keeper.hold(self, stamp)
 

@@ -46,7 +46,7 @@ class Give(Generic[R]):
 
 @dataclass(slots=True)
 class Ask:
-    """Execute an operation on a document, as a client of this node; answered by Told."""
+    """Execute an operation on a document, as a client does; answered by OperationAnswered."""
 
     token: int
     operation: Operation

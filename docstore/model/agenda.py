@@ -39,7 +39,7 @@ _PLACE = 11
 
 
 class EffectsWait(Unavailable):
-    """The document has as many effects as it may have: their receivers must come first."""
+    """The document has as many effects as it may have: some must be delivered first."""
 
     code = "effects-waiting"
 

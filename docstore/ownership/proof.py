@@ -11,10 +11,10 @@ after a majority has confirmed its term: so the next term opens after s.
 1. Under the same term the owner's deadline is the arrival and a whole TTL of its clock, which is
    s + TTL / (1 + rho) at the earliest.
 2. A later term opens after s, and grants the TTL anew, from the moment it first sees the lease.
-3. A deposed owner's End is refused everywhere, because it names its term; an End that was proposed
-   before the owner was deposed was judged with this holder already overdue.
+3. The update by which a deposed owner ends the lease is refused everywhere, because it names its
+   term; if it was proposed before the owner was deposed, this holder was overdue by then.
 
-So an End is decided after s + TTL / (1 + rho), while the holder believes until s + T / (1 - rho) at
+So the lease ends after s + TTL / (1 + rho), while the holder believes until s + T / (1 - rho) at
 the latest. No holder believes at that time if T (1 + rho) < TTL (1 - rho). This assumes neither
 bounded delays nor clocks that agree. It assumes that *rates* are right within rho, that the clock
 runs while the machine sleeps, and that a process reads it at the moment it acts.

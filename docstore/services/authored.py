@@ -220,7 +220,7 @@ class AuthoredService(WithAuthor):
         return self._result(name, getattr(author, name)(state, body, request), head)
 
     def _loaded(self, state: State) -> Any:
-        """Return the object for a stored state; that it fits no more is a failure of the class."""
+        """Return the object for a stored state; if it no longer fits, the class has failed."""
         try:
             return self._author.from_state(state)
         except Refusal as refused:
@@ -255,7 +255,7 @@ class AuthoredService(WithAuthor):
         if isinstance(made, dict):
             return self._stamped(_state(handler, made))
         state = _state(handler, self._author.to_state(made))
-        # A model without a member for it must not make a document live for ever.
+        # A model without a member for the expiry must not make a document live for ever.
         if EXPIRY in head.state:
             state.setdefault(EXPIRY, head.state[EXPIRY])
         return self._stamped(state)

@@ -216,7 +216,7 @@ def _fenced(declaration: State, level: int) -> bool:
 
 
 def _indexes(value: Any) -> tuple[str, ...]:
-    """Return the declared indexes. Earlier versions stored ones that none can be made of."""
+    """Return the declared indexes. Earlier versions stored some that cannot be made."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise Malformed("`indexes` must be an array of texts, such as status or year desc, title")
     return tuple(value)

@@ -119,7 +119,7 @@ class Offer(NamedTuple):
 class Propose(NamedTuple):
     """Owner to replicas: append these rows (rules O2, P2).
 
-    boot, number: the owner's start, and the number of this message in it, so that one Took
+    boot, number: the owner's start, and the number of this message in it, so that one AcceptedAll
     acknowledges the whole message. Without a number each offer is acknowledged by itself.
     """
 
@@ -361,7 +361,7 @@ class RequestVersions(NamedTuple):
 
 
 class SendVersions(NamedTuple):
-    """Answer to Lack: the present state of those versions."""
+    """Answer to RequestVersions: the present state of those versions."""
 
     disk: str
     n: int

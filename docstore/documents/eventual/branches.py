@@ -2,7 +2,7 @@
 
 A head is a version without a successor. One head is the normal case. More heads are a conflict: all
 replicas show the same winner, and keep the others until a client resolves the conflict or they are
-older than `conflict_retention_s`. Nothing depends on the order in which versions arrive.
+older than `conflicts_s` (`timing.py`). Nothing depends on the order in which versions arrive.
 """
 
 from collections.abc import Callable, Sequence

@@ -90,7 +90,7 @@ class Gateway:
         serve: Callable[[Sequence[Inflight]], None],
         executor: Callable[[int, int], str | None],
     ) -> None:
-        """Start.
+        """Begin without requests.
 
         serve: executes a bundle here. executor: the node that executes at levels 1 and 2.
         """
