@@ -87,13 +87,11 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "leases-forgotten-at-start": (
         test_lease.test_a_replica_promises_nothing_after_a_start_for_one_lease
     ),
-    "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question_not_from_the_answer,
+    "leases-from-the-answer": test_lease.test_a_lease_counts_from_the_question,
     "one-number-for-what-was-split": (
         test_took.test_each_part_of_a_message_that_was_split_is_acknowledged_by_itself
     ),
-    "past-beyond-the-count": (
-        test_counted.test_the_past_begins_with_as_many_versions_as_the_factory_says
-    ),
+    "past-beyond-the-count": (test_counted.test_the_past_has_as_many_versions_as_the_factory_says),
     "took-without-its-start": test_took.test_an_answer_to_an_earlier_start_counts_for_nothing,
     "open-before-quorum-at-base": (
         test_replica.test_a_term_opens_when_a_quorum_has_reached_its_base

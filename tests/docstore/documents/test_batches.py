@@ -41,13 +41,13 @@ class Loaded(Trio):
         before = len(self.answers)
         self.feed(name, BatchRequested(FIRST, operations, self.now + 5))
         assert self.run_until(lambda: len(self.answers) == before + len(operations), 6)
-        told = [respond for _, respond in self.answers[before:]]
+        given_answers = [respond for _, respond in self.answers[before:]]
         return {
             each.request - FIRST: (
                 each.outcome.status,
                 each.outcome.row and each.outcome.row.version,
             )
-            for each in told
+            for each in given_answers
         }
 
 
@@ -75,7 +75,7 @@ def test_a_batch_at_another_node_is_forwarded_and_answered() -> None:
     assert [type(query) for query in group.queries] == [NewestOfMany]
 
 
-def test_operations_beyond_the_waiting_bound_are_refused_and_the_rest_goes_on() -> None:
+def test_operations_beyond_the_waiting_bound_are_refused_and_the_rest_executed() -> None:
     group = Loaded()
     core = group.core
     core.config = replace(core.config, waiting=WaitingBounds(operations_max=2))

@@ -168,7 +168,7 @@ def test_a_member_silent_for_long_is_removed() -> None:
     world.run(20.0)
     assert [each.id for each in cluster.configuration.members] == ["n0", "n1", "n2", "n3"]
     assert cluster.configuration.stage is Stage.STABLE
-    # Never below three: two more that die are only waited for.
+    # Never below three: two more members that die are not removed.
     cluster.crash("n3")
     world.run(40.0)
     cluster.crash("n2")

@@ -42,7 +42,7 @@ def read(node: Process, *select: object) -> Answer:
     return asked(node, Operation(verb="GET", link=LINK, select=chosen))
 
 
-def test_the_past_begins_with_as_many_versions_as_the_factory_says() -> None:
+def test_the_past_has_as_many_versions_as_the_factory_says() -> None:
     node = group(versions=2)
     assert [read(node, "version", n).status for n in range(6)] == [410, 410, 410, 200, 200, 404]
     rows = read(node, "history", None, 9).rows

@@ -77,7 +77,7 @@ def test_unfenced_rows_and_tombstones_carry_fences_on(verb: str) -> None:
     assert document.write("POST" if verb == "DELETE" else "PUT", "locks/a", 8) == (200, "")
 
 
-def test_a_ninth_scope_is_refused_and_the_eight_go_on() -> None:
+def test_a_ninth_scope_is_refused_and_the_eight_stay_usable() -> None:
     document = History()
     for number in range(SCOPES_MAX):
         assert document.write("PUT", f"locks/{number}", 1) == (200, "")
@@ -136,7 +136,7 @@ def test_i18_along_a_document_tokens_of_a_scope_never_fall(script: list[tuple[st
     st.booleans(),
     st.sampled_from([(), ("job", 1, 2)]),
 )
-def test_an_identity_comes_back_as_it_was(
+def test_a_packed_identity_unpacks_to_itself(
     fences: list[tuple[str, int]], created: bool, writer: tuple[Any, ...]
 ) -> None:
     identity = OperationIdentity("n1", 1, 2, 3, "key", 5, writer, created, fences)

@@ -227,11 +227,11 @@ def test_a_patch_cannot_set_members_of_the_store() -> None:
         ({"a": "x" * STATE_BYTES_MAX}, "merge", 413),
     ],
 )
-def test_patches_that_are_refused(body: Any, media: str, status: int) -> None:
+def test_invalid_patches_are_refused(body: Any, media: str, status: int) -> None:
     assert refusal(row(), update("PATCH", body, media=media))[0] == status
 
 
-def test_nothing_changed_is_no_version() -> None:
+def test_a_patch_without_a_change_makes_no_version() -> None:
     head = row(state=b'{"name":"x"}')
     operation = update("PATCH", {"name": "x"}, media="handler")
     example = Registry().service_at("/core/examples")

@@ -113,7 +113,7 @@ def test_a_replica_promises_nothing_after_a_start_for_one_lease() -> None:
     assert promises(machine, now + CONFIG.leadership.lease_s, candidate, epoch + 5)
 
 
-def test_a_lease_counts_from_the_question_not_from_the_answer() -> None:
+def test_a_lease_counts_from_the_question() -> None:
     world, cluster = group()
     owner, _ = owner_and_others(cluster)
     process = cluster.processes[owner]

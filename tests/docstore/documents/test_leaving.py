@@ -41,8 +41,8 @@ def test_a_row_missing_as_its_slot_has_left_is_not_answered_as_missing(select: A
     confirmed = machine.step(Received("n2", Confirmed(confirm.round, ())), 0.9)
     [read] = [effect for effect in confirmed if isinstance(effect, Read)]
     leave_slot(machine)
-    told = machine.step(QueriesAnswered([(read.token, [])]), 1.0)
-    assert [effect for effect in told if isinstance(effect, Give)] == []
+    effects = machine.step(QueriesAnswered([(read.token, [])]), 1.0)
+    assert [effect for effect in effects if isinstance(effect, Give)] == []
 
 
 def test_a_retry_is_answered_from_the_disk_though_the_slot_leaves() -> None:
@@ -59,6 +59,6 @@ def test_a_retry_is_answered_from_the_disk_though_the_slot_leaves() -> None:
     asked = machine.step(Received("n2", Forward([again._replace(attempt=2)])), 0.9)
     [read] = [effect for effect in asked if isinstance(effect, Read)]
     leave_slot(machine)
-    told = machine.step(QueriesAnswered([(read.token, [made])]), 1.0)
-    [answers] = [message.answers for _, message in sends(told) if isinstance(message, Answered)]
+    effects = machine.step(QueriesAnswered([(read.token, [made])]), 1.0)
+    [answers] = [message.answers for _, message in sends(effects) if isinstance(message, Answered)]
     assert [answer.status for _, _, answer, _ in answers if answer is not None] == [201]

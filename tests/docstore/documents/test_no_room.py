@@ -45,7 +45,7 @@ def test_a_slot_goes_to_a_node_with_room_and_no_update_is_refused(trio: Trio) ->
     assert trio.run_until(lambda: trio.owner() == left, 20)
 
 
-def test_where_no_disk_has_room_reads_go_on_and_updates_are_refused_at_once(trio: Trio) -> None:
+def test_without_room_on_any_disk_reads_continue_and_updates_are_refused(trio: Trio) -> None:
     assert asked(trio, trio.owner(), UPDATE).status == 201
     for name in NAMES:
         trio.feed(name, Room(has_room=False))

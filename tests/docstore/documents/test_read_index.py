@@ -22,7 +22,7 @@ def ask(trio: Trio, name: str, number: int, patience_s: float = 5.0) -> None:
     trio.feed(name, ReadIndexAsked(number, [0, 7], trio.now + patience_s))
 
 
-def test_the_owner_says_how_far_its_slot_is_decided() -> None:
+def test_the_owner_gives_a_read_index_of_its_slot() -> None:
     trio = opened()
     owner = trio.owner()
     log = trio.replicas[owner].core.logs[0]

@@ -31,7 +31,7 @@ class Group(Trio):
     def __init__(self) -> None:
         super().__init__()
         assert self.run_until(self.owner, 10)
-        self.told: dict[int, tuple[int, int | None]] = {}
+        self.outcomes: dict[int, tuple[int, int | None]] = {}
         """Sequence -> (status, version) of the answer."""
 
     @property
@@ -49,7 +49,7 @@ class Group(Trio):
         if isinstance(event, Received) and isinstance(event.message, Answered):
             for seq, _, answer, *_ in event.message.answers:
                 assert answer is not None
-                self.told[seq] = (answer.status, answer.row and answer.row.version)
+                self.outcomes[seq] = (answer.status, answer.row and answer.row.version)
         super().feed(name, event)
 
     def ask(self, *frames: Forwarded) -> list[tuple[int, int | None]]:
@@ -58,10 +58,10 @@ class Group(Trio):
         entry = "n2" if owner != "n2" else "n3"
         seqs = [frame.seq for frame in frames]
         for seq in seqs:
-            self.told.pop(seq, None)
+            self.outcomes.pop(seq, None)
         self.feed(owner, Received(entry, Forward(list(frames))))
-        assert self.run_until(lambda: all(seq in self.told for seq in seqs), 5)
-        return [self.told[seq] for seq in seqs]
+        assert self.run_until(lambda: all(seq in self.outcomes for seq in seqs), 5)
+        return [self.outcomes[seq] for seq in seqs]
 
     def begin_anew(self) -> None:
         """Restart every process; the owner stays the same."""
@@ -106,7 +106,7 @@ def test_a_retry_finds_its_row_among_many_versions_of_its_document() -> None:
     group = restarted(asked(FIRST, 1, BUSY), later=100)
     assert group.ask(asked(FIRST, 2, BUSY)) == [(201, 0)]
     assert group.log.end == 101
-    assert len(group.pages) == 26  # Of four rows.
+    assert len(group.pages) == 26  # Each has four rows.
 
 
 def test_the_newest_versions_are_searched_first() -> None:
@@ -162,7 +162,7 @@ def test_a_key_that_may_have_been_used_deeper_is_not_taken_for_new() -> None:
     assert group.log.end == 41
 
 
-def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> None:
+def test_a_key_is_not_searched_in_rows_older_than_the_life_of_keys() -> None:
     group = restarted(asked(FIRST, 1, BUSY, "key"), later=40)
     group.bound(10)
     advance_clocks(group, KEY_LIFE_US)
@@ -170,7 +170,7 @@ def test_a_key_is_not_looked_for_among_rows_that_are_older_than_keys_live() -> N
     assert len(group.pages) == 0
 
 
-def test_a_key_is_not_looked_for_among_older_rows_of_a_document_in_a_busy_slot() -> None:
+def test_a_key_is_not_searched_in_older_rows_of_a_document_in_a_busy_slot() -> None:
     group = Group()
     assert group.ask(asked(1, 1, BUSY, "key")) == [(201, 0)]
     advance_clocks(group, KEY_LIFE_US)

@@ -234,7 +234,7 @@ def test_undecided_documents_are_not_scanned_for_each_new_one(
     assert term is not None
     for request in range(400):
         ask_to_put(machine, request, f"/t/{request}", b"{}" + b" " * 8000)
-    # Nothing is decided, so none may go: 3.4 MB stay, under a bound of 256 KiB.
+    # Nothing is decided, so no document is evicted: 3.4 MB stay, with a bound of 256 KiB.
     assert len(term.cache) == 400
     assert 1 <= looks <= 8
     # Once all is decided and stored, the cache evicts them.
@@ -298,11 +298,11 @@ def test_a_past_version_is_read_once_the_own_disk_has_the_decided_rows() -> None
 def test_a_follower_of_an_older_configuration_gets_the_newer_and_is_not_counted() -> None:
     machine = opened()
     put(machine, 7)
-    told = machine.step(Received("n2", Accepted([(0, 1, 1)]), configuration=0), 0.7)
-    assert [(to, type(message)) for to, message in sends(told)] == [("n2", Configured)]
-    told += machine.step(Received("n3", Accepted([(0, 1, 1)]), configuration=2), 0.7)
+    effects = machine.step(Received("n2", Accepted([(0, 1, 1)]), configuration=0), 0.7)
+    assert [(to, type(message)) for to, message in sends(effects)] == [("n2", Configured)]
+    effects += machine.step(Received("n3", Accepted([(0, 1, 1)]), configuration=2), 0.7)
     assert machine.core.logs[0].decided == 0
-    assert not [effect for effect in told if isinstance(effect, Give)]
+    assert not [effect for effect in effects if isinstance(effect, Give)]
 
 
 def test_a_higher_promise_elsewhere_ends_the_term_and_leaves_the_fate_open() -> None:

@@ -155,8 +155,8 @@ def test_a_downgraded_node_gets_no_configuration_that_it_cannot_read() -> None:
         group = back_meanwhile(seed)
         assert group.unread == []
         assert (group.stored("n0"), group.stored("n2")) == (NEW, OLD)
-    told = [patch.object(each, "may_tell", lambda *_: True) for each in (replication, notices)]
-    with told[0], told[1]:
+    patched = [patch.object(each, "may_tell", lambda *_: True) for each in (replication, notices)]
+    with patched[0], patched[1]:
         assert any(back_meanwhile(seed).unread for seed in range(5))
 
 

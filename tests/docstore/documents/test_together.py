@@ -86,7 +86,7 @@ def test_the_rows_of_a_batch_are_adjacent_and_have_one_time() -> None:
     assert made(answer) == [(LINKS[0], 201, 2), ("/t:/k~e", 201, 0)]
 
 
-def test_one_update_that_is_refused_refuses_all_and_is_named() -> None:
+def test_a_refused_update_refuses_its_batch_and_is_named() -> None:
     group = Batched()
     group.answer_to(frame(batch_of([put(LINKS[1])])))
     stale = put(LINKS[1], conditions=Conditions(version=7))

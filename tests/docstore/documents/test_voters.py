@@ -131,14 +131,16 @@ def test_founders_of_all_versions_agree_on_the_voters() -> None:
     assert first.members == as_older_versions_chose(entries("aaaabbbcc"))
 
 
-def test_the_register_spreads_the_votes_once_all_members_are_there() -> None:
+def test_the_register_spreads_the_votes_once_all_members_are_up() -> None:
     world = World(7)
     cluster = Cluster(
         world, 9, factor=3, slots=4, config=ReplicaConfig(), changes=True, zones="aaaabbbcc"
     )
     cluster.crash("n8")
     world.run(10.0)
-    assert cluster.configuration.id == 1, "what waits for a member could stand in an operator's way"
+    assert cluster.configuration.id == 1, (
+        "a change that waits for a member would block an operator's change"
+    )
     assert voters_of(cluster.configuration.members) == "vvvvvvv--"
     cluster.start("n8")
     world.run(20.0)

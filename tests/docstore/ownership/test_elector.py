@@ -239,7 +239,7 @@ def test_a_request_to_succeed_that_is_late_is_void() -> None:
     assert effects == [Send("b", Follow(6, 3.5, 0, 0))]
 
 
-def test_a_stranger_is_not_heard() -> None:
+def test_messages_of_no_peer_are_ignored() -> None:
     one = elector()
     assert tell(one, "x", Lead(9, 1.0, succeed=False), now=9.0) == []
     assert tell(one, "x", vote_request(9), now=9.0) == []

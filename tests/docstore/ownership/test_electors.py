@@ -17,7 +17,7 @@ def test_l01_three_fresh_processes_elect_one_leader_within_three_seconds(seed: i
     arena.run(5)
     assert arena.leaders() == [leader]
     assert {arena.generation(name) for name in "abc"} == {arena.generation(leader)}
-    learned = {name: who for _, name, _, who in arena.changes}
+    learned = {name: found for _, name, _, found in arena.changes}
     assert learned == dict.fromkeys("abc", leader)
 
 

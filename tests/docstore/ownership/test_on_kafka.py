@@ -72,7 +72,7 @@ def test_a_token_is_used_only_by_a_commit_that_was_sent_after_it_was_known() -> 
     assert prove(member, 0.2) == [Acquired(1, 10)]
 
 
-def test_of_two_records_of_a_tenure_the_first_that_is_answered_is_its_token() -> None:
+def test_the_first_answered_record_of_a_tenure_is_its_token() -> None:
     member = joined(Mode.NON_EXCLUSIVE, token=10)
     assert prove(member, 0.0) == [Acquired(1, 10)]
     member.titled(1, 9, member.era)

@@ -120,7 +120,7 @@ def test_i17_invalid_changes_of_a_group_are_refused(
     assert why in why_not(one, change(one), 2)
 
 
-def test_an_update_without_a_change_is_none() -> None:
+def test_an_update_of_a_group_without_a_change_makes_no_version() -> None:
     service, one = GroupService(ROLES, "docstore:Roles"), grown(GroupState(parts={"": 2}), "x")
     assert service.patch(one.state() | {"documentVersion": 2}, one.state()) is None
 

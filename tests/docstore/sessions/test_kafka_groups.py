@@ -82,7 +82,7 @@ def test_another_member_begins_a_new_generation_when_all_have_rejoined() -> None
     assert talk.answer(calls[0])["leader"] == leader["member"], "the leader stays"
 
 
-def test_a_silent_member_is_removed_and_the_others_go_on() -> None:
+def test_a_silent_member_is_removed_and_the_others_continue() -> None:
     talk = KafkaTalk()
     leader, follower = talk.settled()
     talk.keep(8.0, leader)

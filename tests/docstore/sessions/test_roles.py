@@ -226,9 +226,9 @@ def test_replies_that_are_late_and_out_of_order_make_no_second_leader(name: str)
     world = World(6)
     counts = {"x": 0, "y": 0, "z": 0}
 
-    def delay(who: str, asked: Request, reply: Reply | None) -> float:
-        counts[who] += 1
-        return 1.0 if who == name and counts[who] % 3 == 0 and isinstance(asked, Pulse) else 0.0
+    def delay(to: str, asked: Request, reply: Reply | None) -> float:
+        counts[to] += 1
+        return 1.0 if to == name and counts[to] % 3 == 0 and isinstance(asked, Pulse) else 0.0
 
     world.delays = delay
     for round_ in range(3):

@@ -63,7 +63,7 @@ changes = st.one_of(
     st.tuples(st.just("configure"), slots, small),
     st.tuples(st.just("purge"), slots, small),
     st.tuples(st.just("arrive"), slots, st.lists(births, max_size=4)),
-    st.tuples(st.just("stand"), slots, small),
+    st.tuples(st.just("status"), slots, small),
     st.tuples(st.just("prune"), slots, small),
     st.tuples(st.just("cursor"), slots, small),
 )
@@ -157,7 +157,7 @@ def writes_of(ledger: Ledger, change: tuple[str, int, object]) -> list[Write]:
             return purged(ledger, slot, rows)
         case ("arrive", slot, list(births)):
             return arrived(ledger, slot, births)
-        case ("stand", _, int(number)):
+        case ("status", _, int(number)):
             return [SetStatus(row.n, BranchStatus(number % 3)) for row in some(ledger, number)]
         case ("prune", _, int(number)):
             last = ledger.recovered("", 1).arrived

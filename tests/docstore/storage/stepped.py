@@ -46,7 +46,7 @@ class Stepped:
     def follow(self, entries: int) -> None:
         """Have the tables follow some entries."""
         at_once = backlog.ROWS_AT_ONCE, backlog.BYTES_AT_ONCE
-        backlog.ROWS_AT_ONCE = backlog.BYTES_AT_ONCE = 0  # The first one is taken all the same.
+        backlog.ROWS_AT_ONCE = backlog.BYTES_AT_ONCE = 0  # The first one is always taken.
         try:
             self._opened.follow(entries)
         finally:

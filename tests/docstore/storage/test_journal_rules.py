@@ -73,7 +73,7 @@ def test_failing_tables_are_reported_although_no_call_waits() -> None:
         store.broken = results.append
 
         def fail(call: str) -> None:
-            if call == "write":  # Entries overwrite.
+            if call == "write":  # Not a call of the journal, which overwrites.
                 raise error_of_disk(call)
 
         store.disk.before = fail

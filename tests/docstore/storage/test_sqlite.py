@@ -242,7 +242,7 @@ async def test_a_row_is_read_during_a_read_of_log_pages(store: SqliteStore) -> N
     assert await pages == [[row]]
 
 
-def test_it_works_under_uvloop(path: Path) -> None:
+def test_a_store_works_under_uvloop(path: Path) -> None:
     async def main() -> Recovered:
         store = small(path)
         await store.open()

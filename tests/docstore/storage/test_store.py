@@ -158,7 +158,7 @@ async def test_a_trim_keeps_the_counted_versions_or_the_newest(disk: Disk) -> No
     assert await one(disk.store, After(1, 0, 9, 9)) == [rows[4], rows[5], rows[6], rows[7]]
 
 
-async def test_a_batch_is_done_in_its_order(store: Store) -> None:
+async def test_a_batch_is_executed_in_its_order(store: Store) -> None:
     mine, theirs = Author(), Author()
     await mine.append(store, 1, A, B, A)
     theirs.row(1, A)

@@ -210,7 +210,7 @@ def test_wh6_pauses_between_attempts_grow_up_to_a_maximum_number() -> None:
     assert talk.tell(Saved()) == Leave()
 
 
-def test_wh6_a_receiver_that_takes_something_has_not_failed() -> None:
+def test_wh6_a_taken_call_resets_the_count_of_failures() -> None:
     talk = Talk()
     for n in range(3 * delivery.FAILURES_MAX):
         talk.bring(str(n), until=str(n + 1))

@@ -291,7 +291,7 @@ async def test_https_uses_the_host_of_the_url(tmp_path: Path) -> None:
         ("", "https://anything/", False),
     ],
 )
-def test_patterns_of_hosts(hosts: str, url: str, may: bool) -> None:
+def test_host_patterns_select_urls(hosts: str, url: str, may: bool) -> None:
     targets = Targets(callback_settings({"callback_hosts": hosts, "callback_key_file": "k"}))
     if may:
         targets.url(url)
@@ -313,6 +313,6 @@ def test_patterns_of_hosts(hosts: str, url: str, may: bool) -> None:
         ({"callback_retry_s": "soon"}, "callback_retry_s"),
     ],
 )
-def test_settings_that_are_refused(settings: dict[str, str], wrong: str) -> None:
+def test_invalid_callback_settings_are_refused(settings: dict[str, str], wrong: str) -> None:
     with pytest.raises(BadConfig, match=wrong):
         callback_settings(settings)

@@ -118,7 +118,7 @@ async def test_a_relayed_frame_of_a_refused_source_is_dropped() -> None:
         b.links.refusals.tell("a", "it is on another disk")
         say(a, "b", 1)
         await until(lambda: b.links.counters["relays_dropped"] == 1)
-        # Nor is it from a node that this one does not know.
+        # Frames of an unknown source are dropped, too.
         c.links.outbound["b"].say(Relayed("x", "b", b""))
         await until(lambda: b.links.counters["relays_dropped"] == 2)
         assert b.heard == []

@@ -76,7 +76,7 @@ async def test_a_half_open_link_is_dialled_anew(tmp_path: Path) -> None:
             await store.declare("/notes")
             for link in (arena.link(first, second), arena.link(first, third)):
                 link.frozen = True
-            # The second and third go on without the first, whatever it owned.
+            # The second and third serve all slots without the first.
             for number in range(30):
                 assert (await store.put(f"/notes/{number}", {"a": 1})).version == 0
 

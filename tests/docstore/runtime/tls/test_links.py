@@ -130,9 +130,9 @@ async def test_a_node_of_the_group_is_answered(papers: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "why"),
+    ("stranger", "why"),
     [
-        ("nobody", "its certificate|certificate"),
+        ("uncertified", "its certificate|certificate"),
         ("foreign", "its certificate: "),
         ("late", "its certificate: certificate has expired"),
         ("another", "its certificate is of n3, not of n2"),
@@ -140,18 +140,20 @@ async def test_a_node_of_the_group_is_answered(papers: Path) -> None:
         ("old", "protocol"),
     ],
 )
-async def test_strangers_get_no_answer(papers: Path, foreign: Path, who: str, why: str) -> None:
+async def test_strangers_get_no_answer(
+    papers: Path, foreign: Path, stranger: str, why: str
+) -> None:
     contexts = {
-        "nobody": lambda: believing(papers), "foreign": lambda: showing(foreign, "n2"),
+        "uncertified": lambda: believing(papers), "foreign": lambda: showing(foreign, "n2"),
         "late": lambda: showing(papers, "late"), "another": lambda: showing(papers, "n3"),
         "plain": lambda: None, "old": lambda: showing(papers, "n2"),
     }  # fmt: skip
-    tls = contexts[who]()
+    tls = contexts[stranger]()
     if tls is not None:
         tls.check_hostname = False
-        if who == "foreign":
+        if stranger == "foreign":
             tls.load_verify_locations(papers / "ca.pem")
-        if who == "old":
+        if stranger == "old":
             tls.maximum_version = ssl.TLSVersion.TLSv1_2
     node = Node("n1", papers)
     with capture_logs() as lines:

@@ -183,15 +183,15 @@ async def test_strangers_at_the_port_of_nodes_get_no_answer(
 ) -> None:
     node = cluster.nodes[1]
     foreign = showing(group_of(tmp_path), "n1")
-    nobody = believing(papers)
-    for each in (foreign, nobody):
+    uncertified = believing(papers)
+    for each in (foreign, uncertified):
         each.check_hostname, each.verify_mode = False, ssl.CERT_NONE
     said = pack_hello(hello_of("n1", "n2"))
     name = "docstore_peer_certificates_refused_total"
     before = await metric(cluster, node, name)
     log = node.data / "log.txt"
     begun, lines_before = time.monotonic(), log.read_text().count("turned away")
-    kinds = (None, nobody, foreign, showing(papers, "n4"))
+    kinds = (None, uncertified, foreign, showing(papers, "n4"))
     for number in range(TRIES):
         tls = kinds[number % len(kinds)]
         assert await asyncio.to_thread(tried, peer_address(node), tls, said) == b""
