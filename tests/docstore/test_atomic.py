@@ -108,9 +108,7 @@ async def test_all_lines_are_made_at_one_time_in_one_slot(
     assert len({page["slot"] for page in pages}) == 1
 
 
-async def test_one_instant_shows_all_of_a_batch_or_nothing_of_it_and_that_for_ever(
-    client: Client, key: str
-) -> None:
+async def test_one_instant_always_shows_all_of_a_batch_or_none(client: Client, key: str) -> None:
     links = [each["link"] for each in order_of(key)]
     await client.atomic(order_of(key, n=0))
     is_over = asyncio.Event()
@@ -242,7 +240,7 @@ async def test_a_batch_may_have_its_greatest_size_and_be_msgpack(client: Client,
     assert [json.loads(line)["version"] for line in content.splitlines()] == [0] * 100
 
 
-async def test_a_key_has_a_batch_carried_out_once(client: Client, key: str) -> None:
+async def test_a_batch_with_a_key_is_applied_once(client: Client, key: str) -> None:
     first = await client.atomic(order_of(key), key="k1")
     for _ in range(3):
         assert await client.atomic(order_of(key), key="k1") == first

@@ -62,7 +62,7 @@ def test_a_node_shows_its_advertised_addresses(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "0", "[::0]"])
-def test_a_wildcard_is_no_place_where_a_node_is_reached(host: str) -> None:
+def test_a_wildcard_address_cannot_be_advertised(host: str) -> None:
     bound = {"data": "d", "insecure": True, "listen": f"{host}:9000"}
     with pytest.raises(BadConfig, match=r"^advertise: .* every address of this machine"):
         parse(bound)

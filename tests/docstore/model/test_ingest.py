@@ -78,7 +78,7 @@ def test_a_line_that_is_not_utf_8_is_named() -> None:
     assert [(each.line, each.wrong) for each in table] == [(2, ""), (3, "not UTF-8")]
 
 
-def test_a_line_that_is_wrong_is_wrong_alone() -> None:
+def test_a_malformed_line_does_not_affect_others() -> None:
     found = lines(b'{"a":1}\n\n{"a":\n{"a":2} {"a":3}\n\xff\n[]\n{"a":4}')
     assert [(each.line, each.value) for each in found if not each.wrong] == [
         (1, {"a": 1}),

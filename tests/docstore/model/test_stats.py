@@ -78,7 +78,7 @@ def test_stats_of_several_nodes_are_added_up() -> None:
     assert merged([entries_of({"GET": one})]) == entries_of({"GET": one})
 
 
-def test_of_series_that_do_not_meet_the_newest_minutes_are_kept() -> None:
+def test_merged_series_keep_the_newest_minutes() -> None:
     old, new = measure(1, minutes={}), measure(minutes={})
     for minute in range(MINUTES):
         new.note(1, (minute + 9) * MINUTE_US, has_failed=False)

@@ -147,7 +147,7 @@ def test_a_handler_that_fails_is_logged_with_its_service_and_refused() -> None:
     assert calls.metrics()['docstore_service_failures_total{path="/a"}'] == 1
 
 
-def test_a_refusal_is_no_failure() -> None:
+def test_a_refusal_does_not_count_as_a_failure() -> None:
     calls = HandlerCalls()
 
     def refuses() -> NoReturn:
@@ -304,7 +304,7 @@ async def test_a_level_that_documents_do_not_have_is_not_declared() -> None:
     await registration.stop()
 
 
-async def test_it_is_tried_again_until_it_is_declared() -> None:
+async def test_a_declaration_is_retried_until_it_is_stored() -> None:
     node = SingleNode(Registry([Counters()]))
     answers = [Answer(503, "no-owner", "not now"), None, Answer(504, "undecided", "perhaps")]
 

@@ -42,7 +42,7 @@ def test_the_soft_bound_is_raised_as_far_as_is_needed() -> None:
     assert started_with(200, needed + 10) == (1_000, (needed, needed + 10), [])
 
 
-def test_one_that_is_high_enough_stays() -> None:
+def test_a_sufficient_bound_stays() -> None:
     high = 1_000 + OWN + 5
     assert started_with(high, high) == (1_000, (high, high), [])
 

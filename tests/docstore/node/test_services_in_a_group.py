@@ -105,7 +105,7 @@ async def once(client: Client, method: str, link: str, body: Any) -> tuple[int, 
     return done[0], ""
 
 
-async def test_it_is_declared_as_other_factories_are(group: LocalCluster) -> None:
+async def test_a_service_is_declared_once_as_a_factory(group: LocalCluster) -> None:
     async with Client(group.urls) as client:
         declared = await client.get("/core/factories/counters")
         assert declared.version == 0, "one of three nodes has declared it, and no other again"

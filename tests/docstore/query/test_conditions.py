@@ -191,7 +191,9 @@ def test_texts_are_never_part_of_the_statement(value: str, other: str) -> None:
         ("documentSelfLink eq '/a/1**'", {"/a/1*"}, ""),
     ],
 )
-def test_which_links_a_condition_allows(text: str, links: set[str] | None, prefix: str) -> None:
+def test_a_condition_limits_links_and_prefix(
+    text: str, links: set[str] | None, prefix: str
+) -> None:
     condition = parse(text)
     assert condition.links == (None if links is None else frozenset(links))
     assert condition.prefix == prefix

@@ -119,7 +119,7 @@ def plan(index: str, filter_: str = "", order: str = "") -> tuple[str, int] | No
         ("tags[*], year", "tags/any(t: t eq 1)", "year", ("walk", 1)),
     ],
 )
-def test_which_searches_an_index_answers(
+def test_an_index_answers_searches_on_its_members(
     index: str, filter_: str, order: str, how: tuple[str, int] | None
 ) -> None:
     assert plan(index, filter_, order) == how

@@ -27,7 +27,7 @@ def test_a_selection_returns_its_members(text: str, wanted: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("text", ["", "*", "  "])
-def test_all_is_selected(text: str) -> None:
+def test_an_empty_selection_selects_all_members(text: str) -> None:
     assert not parse_selection(text)
 
 

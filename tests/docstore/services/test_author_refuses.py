@@ -48,7 +48,7 @@ class Unspeakable:
         Refusal("", status=500), Refusal("", status=200), Refusal("", status="400"),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
-def test_a_refusal_that_is_none_is_a_failure(raised: Exception) -> None:
+def test_a_malformed_refusal_is_an_internal_error(raised: Exception) -> None:
     assert refused(HEAD, "PATCH", {}, served(Returning(raised))) == (500, "internal")
 
 

@@ -82,7 +82,7 @@ def test_without_go3_a_group_would_skip_the_records_of_a_topic_that_was_made_aga
         test_a_claim_of_a_topic_that_was_made_again_begins_at_its_first_offset()
 
 
-def test_a_group_that_read_nothing_of_a_topic_has_read_nothing_of_the_next_one() -> None:
+def test_a_group_without_an_offset_has_none_in_the_next_topic() -> None:
     state = after(nothing_read(), "ClaimRequest", token=3, incarnation="i1")
     assert after(state, "ClaimRequest", token=7, incarnation="i2")["offset"] == -1
 

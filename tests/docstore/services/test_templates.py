@@ -87,7 +87,7 @@ def test_the_sample_service_has_a_template_that_it_would_describe() -> None:
     ExampleService().check({**page, "name": "a"})
 
 
-def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
+def test_the_template_of_a_recursive_schema_has_a_limited_depth() -> None:
     page = template({"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}})
     assert page["b"] == ""
     depth, inside = 0, page

@@ -76,7 +76,7 @@ def test_the_owner_of_the_document_is_the_last_to_lead(topic: str, size: int, co
         assert n in beside or owners[n] not in replicas[:-1]
 
 
-def test_the_last_of_a_round_changes_with_another_rather_than_lead_beside_its_document() -> None:
+def test_the_last_replica_of_a_round_is_swapped_to_avoid_the_owner_of_the_document() -> None:
     for topic in map(str, range(50)):
         where = {partition_link(topic, n): owner for n, owner in enumerate("abcd")}
         group = [Placed(name) for name in "abcd"]

@@ -39,7 +39,7 @@ ONE = seal(PLACE, BatchHeader(7, 2, 3, 10, 20, "é", 1, 5, JSON, 0), b"two recor
 
 
 @given(HEADERS, st.binary(max_size=300))
-def test_a_batch_comes_back_as_it_was_sealed(header: BatchHeader, body: bytes) -> None:
+def test_a_sealed_batch_is_read_back(header: BatchHeader, body: bytes) -> None:
     raw = seal(PLACE, header, body)
     found = header_of(raw)
     assert found == header._replace(size=len(raw))
@@ -58,7 +58,7 @@ def test_damage_to_any_byte_is_found() -> None:
                 verified(bytes(raw), PLACE)
 
 
-def test_a_batch_that_is_cut_off_or_too_long_is_none() -> None:
+def test_a_batch_of_a_wrong_length_is_refused() -> None:
     for size in range(len(ONE)):
         with pytest.raises(ValueError, match="batch"):
             header_of(ONE[:size])

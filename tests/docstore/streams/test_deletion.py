@@ -163,7 +163,7 @@ def test_partitions_of_an_earlier_topic_are_replaced_after_their_replicas_delete
     assert [names(group, node) for node in "abc"] == [{"t/0@i2"}] * 3
 
 
-def test_an_echo_of_an_earlier_topic_leaves_the_partitions_of_the_later_one_alone() -> None:
+def test_an_echo_of_an_earlier_topic_does_not_change_the_later_partitions() -> None:
     group = Group("abc")
     make(group, 1)
     first = group.documents[TOPIC]
@@ -246,7 +246,7 @@ def test_a_document_that_cannot_be_deleted_is_tried_again_in_a_while() -> None:
     assert not partitions(group)
 
 
-def test_a_deletion_is_known_by_its_answer_too() -> None:
+def test_a_deletion_is_learnt_from_its_answer() -> None:
     group = Group("abc")
     make(group, 1)
     ask(group, "DELETE")

@@ -100,7 +100,7 @@ async def test_a_node_finds_the_partition_that_it_governs_and_leads_it() -> None
         assert found.link == LINK
 
 
-async def test_the_same_writes_are_kept_once_there_is_room_and_nothing_is_taken_meanwhile() -> None:
+async def test_writes_are_retried_until_there_is_room_and_produces_refused_meanwhile() -> None:
     store = SmallStreamDisk()
     async with streaming(store) as driver:
         assert base_of(await produce(driver, 0)) == 0

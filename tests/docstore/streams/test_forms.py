@@ -84,12 +84,12 @@ def test_a_codec_of_a_later_version_is_named() -> None:
 
 @pytest.mark.parametrize("codec", COMPRESS)
 @given(body=st.binary(max_size=300))
-def test_a_body_comes_back_from_each_codec(codec: int, body: bytes) -> None:
+def test_a_body_is_read_back_from_each_codec(codec: int, body: bytes) -> None:
     assert codecs.decompressed(codec, bytes(COMPRESS[codec](body))) == body
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
-def test_a_body_of_the_greatest_size_comes_back_and_a_larger_one_is_refused(codec: int) -> None:
+def test_a_body_of_the_greatest_size_is_read_back_and_a_larger_one_refused(codec: int) -> None:
     largest = bytes(codecs.PLAIN_BYTES_MAX)
     assert codecs.decompressed(codec, bytes(COMPRESS[codec](largest))) == largest
     bomb = bytes(COMPRESS[codec](largest + b"1"))

@@ -76,7 +76,7 @@ def test_each_record_batch_of_a_kafka_client_is_a_batch_of_its_own() -> None:
     assert [body_of(raw) for _, raw in leading.log.tail][-2:] == [b"1", b"2"]
 
 
-def test_a_second_answer_to_an_attempt_does_not_send_records_without_numbers_again() -> None:
+def test_a_second_answer_to_an_attempt_resends_no_unnumbered_records() -> None:
     group = online()
     group.drops = lambda source, to, message: isinstance(message, Produce)
     group.produce("1", at="b")
@@ -251,7 +251,7 @@ def test_damage_that_no_client_reads_is_found_by_the_scrub() -> None:
     assert group.raw_log("b") == group.raw_log("a")
 
 
-def test_a_leader_that_has_lost_its_disk_learns_of_the_partition_from_a_follower() -> None:
+def test_a_leader_with_a_lost_disk_is_replaced_and_filled_anew() -> None:
     group = online()
     group.govern("b")
     group.run(0.3)

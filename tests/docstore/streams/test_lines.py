@@ -85,7 +85,7 @@ def test_f09_a_report_from_outside_the_replica_set_changes_nothing() -> None:
     assert set(leading.followers) == {"b", "c"}
 
 
-def test_f10_a_follower_that_knows_more_than_the_leader_is_refused_and_tries_again() -> None:
+def test_f10_a_follower_with_a_newer_document_than_the_leader_is_refused_and_retries() -> None:
     group = Group("ab")
     group.drops = lambda source, to, message: isinstance(message, Notice) and to == "a"
     group.govern("b")
@@ -241,7 +241,7 @@ def test_f23_a_produce_with_too_few_in_sync_is_refused_and_a_retry_adds_nothing(
     assert group.values() == ["1"]
 
 
-def test_f26_a_wiped_disk_is_out_refilled_from_the_start_and_only_then_in_again() -> None:
+def test_f26_a_replica_with_a_wiped_disk_is_filled_before_it_is_in_sync_again() -> None:
     group = online(least=2)
     group.produce("1", "2")
     old = group.log("c").copy

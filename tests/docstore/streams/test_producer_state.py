@@ -50,7 +50,7 @@ def test_a_repetition_is_answered_with_the_offsets_of_the_original() -> None:
     assert (verdict.entry.base, verdict.entry.records) == (0, 2)
 
 
-def test_a_repetition_of_another_number_of_records_is_none() -> None:
+def test_a_repeated_sequence_with_another_number_of_records_is_a_gap() -> None:
     assert code(state_of(batch(0, 0)), 0, records=3) == "sequence-gap"
 
 

@@ -237,7 +237,7 @@ def test_provisioning_handles_a_limited_number_of_partitions_at_once() -> None:
     assert len(partitions(group)) == 3 * AT_ONCE
 
 
-def test_a_creation_that_comes_late_does_not_bring_back_a_partition_that_was_deleted() -> None:
+def test_a_late_creation_does_not_restore_a_deleted_partition() -> None:
     group, made = Group("abc"), []
     group.answer_updates = made.append
     make(group, 1)

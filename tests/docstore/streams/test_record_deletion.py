@@ -71,7 +71,7 @@ def test_a_deletion_is_answered_with_its_own_start_as_a_later_one_may_not_be_dur
     assert (start_of(group, one), start_of(group, other)) == (4, 7)
 
 
-def test_a_follower_that_missed_the_deletion_of_all_records_keeps_the_time_of_the_last() -> None:
+def test_a_follower_that_missed_a_deletion_of_all_records_keeps_the_last_time() -> None:
     group = filled()
     group.crash("b")
     delete(group, ALL_COMMITTED)

@@ -35,7 +35,7 @@ GOOD = pack(Record(b"k", b"1"))
 
 
 @given(st.lists(RECORDS, max_size=5))
-def test_records_come_back_as_they_were_packed(records: list[Record]) -> None:
+def test_packed_records_are_read_back(records: list[Record]) -> None:
     body = b"".join(map(pack, records))
     assert checked(body) == len(records)
     assert list(unpacked(body)) == records

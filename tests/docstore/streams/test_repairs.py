@@ -23,7 +23,7 @@ from tests.docstore.streams.group import LINK, NAME, START_US, Group, online
 from tests.memory.partition_ledger import PartitionLedger
 
 
-def test_a_follower_that_restarts_knows_under_which_epochs_its_records_stand() -> None:
+def test_a_restarted_follower_knows_the_epochs_of_its_records() -> None:
     group = online(controller="c", least=2)
     group.produce("0", at="c")
     group.crash("a")
@@ -309,7 +309,7 @@ def test_a_leader_refuses_an_unknown_producer_only_while_the_document_names_it()
     assert group.problem(request).code == "no-leader"
 
 
-def test_a_read_of_a_log_that_was_begun_anew_meanwhile_is_not_answered_with_both() -> None:
+def test_a_read_of_a_log_begun_anew_meanwhile_does_not_mix_both() -> None:
     group = Group("ab", tail_bytes=0)
     group.create("ab")
     group.run(1)

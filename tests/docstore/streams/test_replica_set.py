@@ -87,7 +87,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("members", "why"), WRONG)
-def test_a_state_that_is_no_partition_is_refused(members: dict[str, Any], why: str) -> None:
+def test_a_state_that_is_not_a_partition_is_refused(members: dict[str, Any], why: str) -> None:
     wrong = json.load(ONLINE.pack()) | members
     with pytest.raises(Refusal, match=why) as refused:
         PartitionService().check(wrong)

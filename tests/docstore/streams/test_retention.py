@@ -77,7 +77,7 @@ def test_a_leader_knows_producers_of_trimmed_records_after_a_restart() -> None:
     assert group.produced(group.produce("once", producer=("p", 0, 0))).code == "repeated"
 
 
-def test_a_replica_that_begins_at_the_start_knows_producers_whose_records_are_below_it() -> None:
+def test_a_replica_filled_from_the_start_knows_producers_of_trimmed_records() -> None:
     group = Group("ab", retention_s=0.2)
     group.crash("b")
     group.create("ab")
@@ -108,7 +108,7 @@ def test_a_large_partition_is_dropped_to_the_end_over_a_restart() -> None:
     assert group.ledgers["b"].recovered(1).partitions == {}
 
 
-def test_a_large_partition_that_is_begun_anew_while_it_is_dropped_has_nothing_of_it() -> None:
+def test_a_partition_begun_anew_while_it_is_dropped_has_no_old_records() -> None:
     group = large_group()
     group.machines["b"].roles.drop(group.log("b"))
     group.settle()

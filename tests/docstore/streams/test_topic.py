@@ -52,7 +52,7 @@ def test_a_packed_topic_is_read_back() -> None:
     }  # fmt: skip
 
 
-def test_a_client_may_ask_for_all_of_it() -> None:
+def test_a_client_may_set_all_members_of_a_topic() -> None:
     found = asked_topic(ASKED, incarnation="0190", members=1)
     assert found.state() == WHOLE.state() | {"resolution": "pending"}
 
@@ -120,7 +120,7 @@ def test_a_name_that_does_not_fit_a_path_is_refused(name: str) -> None:
         ({"leader": "n1"}, "no member 'leader'"),
     ],
 )
-def test_a_state_that_is_no_topic_is_refused(members: dict[str, Any], why: str) -> None:
+def test_a_state_that_is_not_a_topic_is_refused(members: dict[str, Any], why: str) -> None:
     with pytest.raises(Refusal, match=why):
         TopicService().check(WHOLE.state() | members)
 
@@ -161,7 +161,7 @@ def test_a_client_may_not_change_the_rest(name: str) -> None:
         ({"resolution": None}, 400),
     ],
 )
-def test_its_owner_refuses_a_change_that_may_not_be(change: dict[str, Any], status: int) -> None:
+def test_an_impossible_change_of_a_topic_is_refused(change: dict[str, Any], status: int) -> None:
     with pytest.raises(Refusal) as refused:
         TopicService().patch(WHOLE.state(), change)
     assert refused.value.status == status

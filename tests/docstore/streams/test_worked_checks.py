@@ -20,9 +20,7 @@ def test_a_the_high_watermark_is_the_slowest_end_and_rises_without_that_replica(
     assert high_watermark(ends, after) == 3
 
 
-def test_b_with_two_in_sync_demanded_a_lone_survivor_commits_nothing_until_the_other_is_back() -> (
-    None
-):
+def test_b_with_min_in_sync_2_a_lone_survivor_commits_nothing_until_the_other_returns() -> None:
     lrs, elr = elected((A, B), (), [B], B, 2)
     assert (lrs, elr) == ((B,), (A,))
     assert len(lrs) < 2, "so the leader leaves the high watermark where it is"
@@ -32,7 +30,7 @@ def test_b_with_two_in_sync_demanded_a_lone_survivor_commits_nothing_until_the_o
     assert high_watermark({A: 2, B: 2}, lrs) == 2
 
 
-def test_b_with_one_in_sync_demanded_the_survivor_commits_at_once_and_only_it_may_lead() -> None:
+def test_b_with_min_in_sync_1_the_survivor_commits_at_once_and_only_it_may_lead() -> None:
     lrs, elr = elected((A, B), (), [B], B, 1)
     assert (lrs, elr) == ((B,), ())
     assert high_watermark({B: 2}, lrs) == 2

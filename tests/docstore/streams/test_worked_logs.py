@@ -65,7 +65,7 @@ def test_e_a_long_log_of_an_old_epoch_is_replaced_by_that_of_a_later_leader() ->
     assert group.raw_log("a") == group.raw_log("b") == group.raw_log("c")
 
 
-def test_f_a_leader_that_slept_is_refused_by_every_replica_that_promised_more() -> None:
+def test_f_a_paused_leader_is_refused_by_replicas_with_a_later_promise() -> None:
     group = online(controller="c")
     group.cut("a", "b")
     group.cut("a", "c")

@@ -29,7 +29,7 @@ async def answering(*pages: Any) -> AsyncIterator[Address]:
         yield Address(*server.sockets[0].getsockname())
 
 
-async def test_only_the_node_that_is_meant_is_believed() -> None:
+async def test_only_a_valid_answer_of_the_wanted_node_is_accepted() -> None:
     located: asyncio.Queue[tuple[str, Located]] = asyncio.Queue()
     lookup = Lookup(lambda *found: located.put_nowait(found), OverHttp())
     wrong = (

@@ -93,7 +93,7 @@ class Owners(Copies):
         ({"a": [0], "b": [1]}, "malformed", False),
     ],
 )
-async def test_a_first_page_has_a_cut_of_its_own_if_all_owners_are_sure(
+async def test_a_first_page_has_a_cut_only_if_all_owners_are_sure(
     sure: dict[str, list[int]], problem: str, is_found: bool
 ) -> None:
     asked = {"prefix": "/f/", "filter": "", "where": "", "orderBy": ""}

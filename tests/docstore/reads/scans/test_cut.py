@@ -22,7 +22,7 @@ def crowded(slots: int, rows: int) -> Cut:
 
 
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=40), st.text(max_size=40))
-def test_a_cut_comes_back_as_it_was(positions: list[tuple[int, int]], cluster: str) -> None:
+def test_a_cut_is_read_back_from_its_token(positions: list[tuple[int, int]], cluster: str) -> None:
     cut = Cut(cluster, tuple(positions))
     assert unpack_cut(cut.pack()) == cut
     for slot, position in enumerate(positions):

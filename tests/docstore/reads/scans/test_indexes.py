@@ -203,7 +203,7 @@ def test_a_file_of_other_documents_is_not_used(copy: IndexedCopy, store: list[ob
     assert fields["index"] == "a"
 
 
-def test_a_damaged_file_is_left_alone_and_built_anew(copy: IndexedCopy) -> None:
+def test_a_damaged_file_of_indexes_is_built_anew(copy: IndexedCopy) -> None:
     put(copy, x=1)
     copy.follow(names=["a"])
     copy.pages.close()

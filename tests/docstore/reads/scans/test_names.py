@@ -32,7 +32,7 @@ def test_a_name_that_means_something_else_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_any_other_name_is_no_time(name: str) -> None:
+def test_the_name_of_a_snapshot_is_not_a_time(name: str) -> None:
     check_snapshot_name(name)
     assert moment_of(name) is None
 

@@ -201,7 +201,7 @@ def test_a_share_of_the_disk_is_left_to_others_up_to_a_bound(
     assert bool(files(copy)) == (free_max == 0)
 
 
-def test_where_nothing_can_be_kept_the_rows_come_all_the_same(copy: Copy) -> None:
+def test_a_scan_returns_its_rows_if_no_segment_can_be_written(copy: Copy) -> None:
     directory(copy).write_bytes(b"not a directory")
     for _ in range(2):
         assert scanned(copy) == expected(copy)
