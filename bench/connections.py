@@ -3,7 +3,7 @@
 - PUT and GET by 64 clients of that node, alone, beside 2,000 connections that say nothing, and
   beside as many as there may be, 10,000 less those of the measurement itself;
 - what such a connection costs in memory;
-- how those are refused that are too many;
+- how connections above the limit are refused;
 - 2,000 connections that all ask as fast as they are answered, and their answers;
 - how soon a node ends after SIGTERM while 2,000 are open.
 
@@ -160,7 +160,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # Ours; nodes see to theirs.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # Nodes raise theirs.
     return alone.outcome(run, arguments())
 
 

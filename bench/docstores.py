@@ -37,7 +37,7 @@ class Docstores(Cluster):
         self.members = nodes(ports, directory)
 
     async def is_ready(self, member: Member) -> bool:
-        """As the node itself says."""
+        """Ask the node whether it is ready."""
         return await self.succeeds("GET", f"http://{member.address}/health/ready")
 
     async def prepare(self) -> None:
@@ -122,11 +122,11 @@ class Docstores(Cluster):
         return streams
 
     def accepted(self, batch: Batch, answer: bytes) -> int:
-        """One result per line, each with its own status."""
+        """Count the accepted lines, each of which has a status of its own."""
         return sum(200 <= json.loads(line)["status"] < 300 for line in answer.splitlines())
 
     async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """Each node in turn that owns something, with some of the documents that it owns."""
+        """Return each owner in turn, with some of the documents that it owns."""
         owners = [member for member in self.members if member.name in set(self.table)]
         member = owners[turn % len(owners)]
         owned = self._owned_by(member, self.links)

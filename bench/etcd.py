@@ -38,7 +38,7 @@ class Etcd(Cluster):
         ]
 
     async def is_ready(self, member: Member) -> bool:
-        """A leader is known and this member can read through it."""
+        """Ask whether the member knows a leader and can read through it."""
         return await self.succeeds("GET", f"http://{member.address}/health")
 
     async def prepare(self) -> None:
@@ -96,11 +96,11 @@ class Etcd(Cluster):
         return [batches[stream::STREAMS] for stream in range(STREAMS)]
 
     def accepted(self, batch: Batch, answer: bytes) -> int:
-        """A transaction is all or nothing."""
+        """Count all documents or none, as a transaction is."""
         return batch.documents if json.loads(answer).get("succeeded") else 0
 
     async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """The leader owns every key."""
+        """Return the leader, which owns every key."""
         return await self._leader(), random.Random(turn).sample(self.links, 16)
 
     async def write(self, link: str, survivor: Member, number: int) -> bool:
@@ -110,7 +110,7 @@ class Etcd(Cluster):
         return await self.succeeds("POST", url, json=body, timeout=ATTEMPT_LIMIT)
 
     async def settled(self) -> None:
-        """All members serve and one of them leads."""
+        """Wait until all members serve and one of them leads."""
         for member in self.members:
             await self.until_ready(member)
         self.leader = (await self._leader()).address

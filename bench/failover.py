@@ -18,17 +18,17 @@ WAIT_LIMIT_S = 30.0
 
 
 async def kill(victim: Member) -> None:
-    """End a member without a word."""
+    """Kill a member."""
     await victim.end(signal.SIGKILL)
 
 
 async def stop(victim: Member) -> None:
-    """Let a member stand still: its connections stay."""
+    """Pause a member: its connections stay open."""
     victim.signal(signal.SIGSTOP)
 
 
 async def go_on(victim: Member) -> None:
-    """Let it go on."""
+    """Resume a member."""
     victim.signal(signal.SIGCONT)
 
 

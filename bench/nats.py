@@ -122,7 +122,7 @@ class JetStreams(Processes):
         await super().__aexit__(*exc)
 
     async def is_ready(self, member: Member) -> bool:
-        """JetStream is enabled and has a leader of its own."""
+        """Ask whether JetStream is enabled and has a leader of its own."""
         host, _, port = member.address.partition(":")
         return await self.succeeds("GET", f"http://{host}:{int(port) + 2}/healthz?js-enabled=true")
 

@@ -67,10 +67,10 @@ class Report:
     rows: Sequence[Row]
     note_below: str = ""
     rounds: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    """Side and row -> what each round gave."""
+    """Side and row -> the figures of each round."""
 
     def note(self, side: str, row: str, **figures: float) -> None:
-        """Keep what one round gave for a row, and say so."""
+        """Keep and print the figures of one round for a row."""
         self.rounds.setdefault(f"{side} {row}", []).append(figures)
         shown = "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
         print(f"  {side:9} {row:18} {shown}", flush=True)

@@ -20,7 +20,7 @@ WARM_UP_S = 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything."""
+    """Durations and numbers of each row."""
 
     rounds: int
     seconds: float

@@ -135,7 +135,7 @@ class Topics(Docstores, Failing):
         await self.settled()
 
     async def settled(self) -> None:
-        """Documents have their owners, and partitions their leaders and all their followers."""
+        """Wait until documents have their owners, and partitions leaders and all followers."""
         await super().settled()
         if not self.topic:
             return
@@ -212,7 +212,7 @@ class Topics(Docstores, Failing):
         return writers
 
     async def victim(self, turn: int) -> tuple[Member, list[str]]:
-        """Each node in turn that leads something, with the partitions that it leads."""
+        """Return each leader in turn, with the partitions that it leads."""
         leading = sorted(set(self.leaders))
         name = leading[turn % len(leading)]
         member = next(member for member in self.members if member.name == name)

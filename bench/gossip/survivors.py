@@ -61,7 +61,7 @@ class Group:
             self._joined = name
 
     def _arrives(self, *names: int) -> bool:
-        """Whether a message along this road gets through: each receiver drops a tenth."""
+        """Say whether a message along this road gets through: each receiver drops a tenth."""
         return all(name in self._members and self._rng.random() >= LOSS for name in names)
 
     def _period(self, name: int, now: float) -> None:

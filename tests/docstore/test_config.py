@@ -179,14 +179,14 @@ def test_a_password_in_an_address_is_refused_and_not_shown(settings: dict[str, s
 
 
 def test_a_shared_port_is_one_more_address_that_is_bound() -> None:
-    told = {"data": "d", "shared": "127.0.0.1:80"}
+    given = {"data": "d", "shared": "127.0.0.1:80"}
     assert parse({"data": "d"}).shared is None
-    assert parse(told).shared == Address("127.0.0.1", 80)
-    assert "db1" in parse({**told, "shared": "db1:80", "insecure": True}).host_names
+    assert parse(given).shared == Address("127.0.0.1", 80)
+    assert "db1" in parse({**given, "shared": "db1:80", "insecure": True}).host_names
     with pytest.raises(BadConfig, match="insecure"):
-        parse({**told, "shared": "0.0.0.0:80"})
+        parse({**given, "shared": "0.0.0.0:80"})
     with pytest.raises(BadConfig, match=r"^shared: "):
-        parse({**told, "shared": "80"})
+        parse({**given, "shared": "80"})
 
 
 @pytest.mark.parametrize("said", ["\uff15", "\u0665", "1_0", "\u00b2"])

@@ -147,7 +147,7 @@ async def test_42_a_member_with_a_loop_blocked_for_three_seconds_causes_no_death
     others = [await launch(name, a, config=lan) for name in "bcd"]
     readers = [agent.events() for agent in (a, *others)]
     ready, done = threading.Event(), threading.Event()
-    told: list[News] = []
+    heard_news: list[News] = []
 
     async def blocked() -> None:
         async with launching() as start:
@@ -159,7 +159,7 @@ async def test_42_a_member_with_a_loop_blocked_for_three_seconds_causes_no_death
             done.wait(end_s - time.monotonic())  # Blocks this loop, and no other.
             await until(lambda: e.counters["stalls"] >= 1)
             await until(lambda: all(member.state is State.ALIVE for member in e.members()))
-        told.extend([news async for news in mine])
+        heard_news.extend([news async for news in mine])
 
     thread = threading.Thread(target=asyncio.run, args=(blocked(),))
     thread.start()
@@ -169,12 +169,12 @@ async def test_42_a_member_with_a_loop_blocked_for_three_seconds_causes_no_death
     finally:
         done.set()
         thread.join()
-    assert any(isinstance(news, Stalled) for news in told)
+    assert any(isinstance(news, Stalled) for news in heard_news)
     for agent, reader in zip((a, *others), readers, strict=True):
         await agent.stop()
-        told += [news async for news in reader]
-    assert any(isinstance(news, Joined) and news.member.name == "e" for news in told)
-    assert not any(isinstance(news, Failed) for news in told)
+        heard_news += [news async for news in reader]
+    assert any(isinstance(news, Joined) and news.member.name == "e" for news in heard_news)
+    assert not any(isinstance(news, Failed) for news in heard_news)
 
 
 async def test_a_failing_subscriber_does_not_affect_others(
@@ -316,8 +316,8 @@ async def test_43_a_wall_clock_that_jumps_a_day_is_no_event(
         await until(lambda probes=probes: a.counters["probes"] >= probes + 5)
     for agent in (a, b):
         await agent.stop()
-    told = [news for reader in readers async for news in reader]
-    assert [news for news in told if not isinstance(news, Stalled)] == []
+    heard_news = [news for reader in readers async for news in reader]
+    assert [news for news in heard_news if not isinstance(news, Stalled)] == []
 
 
 async def test_44_a_seed_by_name_is_resolved_anew_each_time(

@@ -44,11 +44,11 @@ def test_every_change_of_state_has_its_word() -> None:
 
 async def test_49_a_reader_that_never_reads_loses_news_and_gets_their_number() -> None:
     reader = Subscription()
-    told = [Joined(peer("a", incarnation=number)) for number in range(5000)]
-    for said in told:
+    joins = [Joined(peer("a", incarnation=number)) for number in range(5000)]
+    for said in joins:
         reader.put(said)
     first = [await anext(reader) for _ in range(BUFFERED_MAX)]
-    assert first == told[:BUFFERED_MAX]
+    assert first == joins[:BUFFERED_MAX]
     later = Joined(peer("b"))
     reader.put(later)
     assert await anext(reader) == NewsLost(5000 - BUFFERED_MAX)
@@ -87,12 +87,12 @@ async def test_28_a_taken_name_is_refused_and_reported_to_its_holder(launch: Lau
     first = await launch("a")
     witness = await launch("b", first)
     await until(lambda: sees(witness, "a") is State.ALIVE)
-    told = [agent.events() for agent in (first, witness)]
+    readers = [agent.events() for agent in (first, witness)]
     second = await launch("a")
     with pytest.raises(NameConflict, match="has the name a already"):
         await second.join([witness.address])
     async with asyncio.timeout(10.0):
-        for reader in told:
+        for reader in readers:
             async for said in reader:
                 if isinstance(said, news.Conflict):
                     assert (said.name, said.held) == ("a", first.address)

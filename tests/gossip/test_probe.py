@@ -164,11 +164,11 @@ def test_a_pinging_member_held_dead_is_notified_at_most_once_a_second() -> None:
     swim = machine("a", "b")
     hear(swim, "b", Dead("a", 10, "b"))
     swim.membership.queue.clear()
-    told, short = (Dead("a", 10, "me"), Ack(5, "me")), (Ack(5, "me"),)
+    corrected, short = (Dead("a", 10, "me"), Ack(5, "me")), (Ack(5, "me"),)
     ping = Ping(5, "me", "a")
-    assert hear(swim, "a", ping, now=2.0) == [Send(address_of("a"), told)]
+    assert hear(swim, "a", ping, now=2.0) == [Send(address_of("a"), corrected)]
     assert hear(swim, "a", ping, now=2.5) == [Send(address_of("a"), short)]
-    assert hear(swim, "a", ping, now=3.0) == [Send(address_of("a"), told)]
+    assert hear(swim, "a", ping, now=3.0) == [Send(address_of("a"), corrected)]
 
 
 def test_a_relay_pings_and_forwards_the_ack_under_the_number_of_the_requester() -> None:

@@ -41,8 +41,8 @@ def test_thirty_that_join_through_one_seed_all_know_each_other(seed: int) -> Non
 def test_each_newcomer_causes_one_change() -> None:
     world = joined(1, 5)
     for node in world.nodes.values():
-        told = sorted(change.member.name for _, change in node.changes)
-        assert told == sorted(world.nodes.keys() - {node.name})
+        changed = sorted(change.member.name for _, change in node.changes)
+        assert changed == sorted(world.nodes.keys() - {node.name})
 
 
 def test_a_seed_that_comes_up_late_is_found() -> None:

@@ -27,11 +27,11 @@ def ran(capfd: Captured, *asked: str) -> tuple[int, str, list[str]]:
     capfd.readouterr()
     with pytest.raises(SystemExit) as end:
         app(list(asked), prog_name="docstore spark")
-    told = capfd.readouterr()
-    lines = [line for line in told.err.splitlines() if not line.startswith(f"{asked[0]}: ")]
+    output = capfd.readouterr()
+    lines = [line for line in output.err.splitlines() if not line.startswith(f"{asked[0]}: ")]
     code = end.value.code
     assert isinstance(code, int)
-    return code, told.out, lines
+    return code, output.out, lines
 
 
 def refused(capfd: Captured, *asked: str) -> str:

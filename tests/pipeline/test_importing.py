@@ -88,9 +88,9 @@ def test_lines_that_are_no_rows_are_named_skipped_or_kept(stage: Stage, tmp_path
     lines = [json.dumps({"id": str(n)}) for n in range(5)]
     lines[2:2] = ['{"id": "x", "y"', "", '{"id": "z", "id": "w"}', '{"no": 1}', '{"id": 1e999}']
     file = written(tmp_path / "bad lines.ndjson", "\n".join(lines))
-    with pytest.raises(BadLines, match=r"bad lines\.ndjson: line 3: not JSON.*and 3 more") as told:
+    with pytest.raises(BadLines, match=r"bad lines\.ndjson: line 3: not JSON.*and 3 more") as found:
         run(stage, file)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(found.value)
     assert stage.documents() == {}
     assert run(stage, file, bad_lines="skip")["badLines"] == 4
     assert stage.documents().keys() == set("01234")

@@ -45,9 +45,9 @@ async def compare_and_set(stage: Stage) -> None:
     The owner compares the version when it executes the operation, so nothing is proposed.
     """
     link = await stage.link_of("n1")
-    told = await stage.ask("n1", "PUT", link, {"text": "first"})
-    await stage.ask("n1", "PUT", link, {"text": "second"}, If_Match=told["etag"])
-    await stage.ask("n1", "PUT", link, {"text": "third"}, If_Match=told["etag"])
+    answer = await stage.ask("n1", "PUT", link, {"text": "first"})
+    await stage.ask("n1", "PUT", link, {"text": "second"}, If_Match=answer["etag"])
+    await stage.ask("n1", "PUT", link, {"text": "third"}, If_Match=answer["etag"])
 
 
 @scene("retry-with-a-key")

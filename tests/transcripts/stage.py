@@ -128,7 +128,7 @@ class Stage(Run):
         words = [f"client to {at}: {verb} {path}"]
         words += [body.decode() if isinstance(body, bytes) else json.dumps(body)] if body else []
         self.lines += ["", " ".join([*words, *(f"({k}: {v})" for k, v in named.items())])]
-        status, told, page = await self._ask(self.host(at), verb, path, body, named)
+        status, returned, page = await self._ask(self.host(at), verb, path, body, named)
         await self.sleep(ANSWERED_S)
         self.show(
             TraceFilter(slot_of(path, SLOTS), SLOTS, path) if about is None else about, machines
@@ -137,7 +137,7 @@ class Stage(Run):
         words = [f"client: {status}", *([page["errorCode"]] if "errorCode" in page else [])]
         named = {name: page[name] for name in members if name in page}
         self.lines.append(" ".join([*words, *([json.dumps(named)] if named else [])]))
-        return told
+        return returned
 
     def say(self, text: str) -> None:
         """Write down what the scene does next."""

@@ -347,7 +347,7 @@ class Group:
     ) -> int:
         """Produce records through a node; the outcome is in `outcomes` when there is one.
 
-        An empty value stands for a tombstone.
+        An empty value makes a tombstone.
         """
         self._requests += 1
         body = b"".join(

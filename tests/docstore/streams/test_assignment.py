@@ -22,7 +22,7 @@ def members(count: int, zones: int = 0) -> list[Placed]:
 
 
 def owner_in(group: list[Placed]) -> Callable[[str], str]:
-    """Return the function that says who should own a document in this group."""
+    """Return a function from a link to the owner of its document in this group."""
     table = place(group, slots=SLOTS, points_per_node=8, replication_factor=3)
     return lambda link: table.replicas(slot_of(link, SLOTS))[0]
 
