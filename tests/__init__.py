@@ -1,1 +1,1 @@
-"""The tests, as a package so that `python -m tests.sim` finds its neighbours."""
+"""The tests, as a package so that `python -m tests.sim` finds its modules."""

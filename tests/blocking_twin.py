@@ -2,8 +2,8 @@
 
     python -m tests.blocking_twin      # Writes the generated modules anew.
 
-Each public method becomes one that has a portal run it (docstore/client/portal.py): a coroutine is
-waited for, an asynchronous iterator is iterated over, an object that has a twin is wrapped in it.
+Each public method becomes one that runs it on a portal (docstore/client/portal.py): it waits for a
+coroutine, iterates over an asynchronous iterator, and wraps an object that has a twin in the twin.
 """
 
 import ast

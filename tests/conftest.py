@@ -1,4 +1,4 @@
-"""What holds for every test: the examples of Hypothesis, how nodes start, and who plays what.
+"""Settings of every test: the examples of Hypothesis, the start of nodes, the order of tests.
 
 A failure here must be a failure everywhere, so the seed of Hypothesis is fixed and no time limit
 applies to a single example. To search wider: HYPOTHESIS_PROFILE=search.
@@ -25,7 +25,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 gc.disable()
 
 # aiohttp reads the machine's certificates when it is imported: a tenth of each start of a node, of
-# which there are hundreds, and none of them speaks TLS to anybody whom such a certificate proves.
+# which there are hundreds, and no node connects to a server with such a certificate.
 os.environ.setdefault("SSL_CERT_FILE", os.devnull)
 
 
@@ -39,7 +39,7 @@ def forked_nodes() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: nobody must wait for it at the end."""
+    """Begin with the longest tests, so that no worker runs alone at the end."""
     items.sort(key=lambda item: turn_of(item.nodeid))
 
 

@@ -24,7 +24,7 @@ PICTURE = ROOT / "docs/img/first-screen.svg"
 COLUMNS, ROWS = 96, 24
 WIDTH, HEIGHT, LEFT, TOP = 8.4, 19, 18, 48
 WAIT_S, READ_S, END_S = 0.6, 0.7, 4.0
-"""Seconds to wait for a line at most, since longer waits are cut; to read what a command printed;
+"""Seconds to wait for a line at most, since longer waits are cut; to read the output of a command;
 and to see the last picture before it stays."""
 OWNED = "n3"
 """Node that dies; the film is one that it owns."""
@@ -49,7 +49,7 @@ class Line:
 
 
 def lines() -> Iterator[Line]:
-    """Run the commands and yield what the terminal shows."""
+    """Run the commands and yield the lines of the terminal."""
     now = 0.0
     for command in commands():
         yield Line(now, command, is_typed=True)

@@ -1,8 +1,8 @@
 """Nodes and commands of tests are forks of a process that has imported what they need.
 
 `python -m docstore serve` takes a second of processor time to start, a command half a second, and
-nearly all of it is imports; the tests start hundreds of each. A fork is a process of its own all
-the same: it has its own signals, files and exit code.
+nearly all of it is imports; the tests start hundreds of each. A fork is nevertheless a process of
+its own: it has its own signals, files and exit code.
 """
 
 import ctypes
@@ -85,7 +85,7 @@ class Fork:
 
 
 class ForkServer:
-    """Starts `docstore`; the process that forks starts with the first of them."""
+    """Starts `docstore`; the process that forks starts with the first command."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class ForkServer:
     def run(
         self, *arguments: str, environment: Mapping[str, str] = os.environ, timeout_s: float = 60.0
     ) -> "subprocess.CompletedProcess[str]":
-        """Run `docstore` to its end; return its exit code and what it printed."""
+        """Run `docstore` to its end; return its exit code and output."""
         with Path(os.devnull).open("rb") as nothing, TemporaryFile() as out, TemporaryFile() as err:
             fork = self._fork((DOCSTORE, *arguments), environment, (nothing, out, err))
             try:
@@ -143,7 +143,7 @@ class ForkServer:
         return self._socket
 
     def stop(self) -> None:
-        """End the process that forks; its forks go on."""
+        """End the process that forks; its forks continue."""
         if self._socket is not None and self._process is not None:
             self._socket.close()
             self._process.wait()
@@ -153,7 +153,7 @@ SERVER = ForkServer()
 
 
 def _of_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what Python reads from the environment when it starts, and never again."""
+    """Return the variables that Python reads only when it starts."""
     return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
 
 
@@ -161,7 +161,7 @@ AT_FIRST = _of_python(os.environ)
 
 
 def _adopt(*, orphans: bool) -> None:
-    """Become the parent of what processes below this one leave behind, or be it no longer."""
+    """Become the parent of orphans of processes below this one, or stop being it."""
     assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0) == 0
 
 

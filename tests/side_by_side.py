@@ -1,14 +1,14 @@
-"""Which tests a worker gets when several play side by side (`pytest -n`).
+"""Distribution of tests to workers that run side by side (`pytest -n`).
 
-What shares a group of nodes or a Spark session stays with one worker: the tests of a file, and
-those of a few whole folders. All else is handed out file by file to whoever is free.
+Tests that share a group of nodes or a Spark session stay with one worker: those of a file, and
+those of a few whole folders. All others are given file by file to the next free worker.
 """
 
 from xdist.scheduler import LoadScopeScheduling
 
 PIPELINE = "tests/pipeline/"
 FOLDERS = (PIPELINE, "tests/docstore/http/streams/", "tests/docstore/kafka/clients/")
-"""Folders that one worker plays: a Spark session costs most when it is new."""
+"""Folders that one worker runs: a Spark session costs most when it is new."""
 SPARKS = tuple(
     f"{PIPELINE}test_{name}.py"
     for name in (
@@ -26,24 +26,24 @@ LONGEST = (
     "tests/test_wheel.py", "tests/test_site.py", "tests/test_simulation.py",
     "tests/test_whole_nodes.py",
 )  # fmt: skip
-"""What takes longest, first what mostly waits, in the order in which it begins."""
+"""The longest tests in their order, those that mostly wait first."""
 
 
 def portion_of(nodeid: str) -> str:
-    """Return the name of all that is played by the same worker."""
+    """Return the name of a portion of tests, which the same worker runs."""
     file = nodeid.split("::", 1)[0]
     folder = next((each for each in FOLDERS if file.startswith(each)), file)
     return file if file in SPARKS else folder
 
 
 def turn_of(nodeid: str) -> int:
-    """Return when a test has its turn: the smaller, the earlier."""
+    """Return the place of a test in the order: the smaller, the earlier."""
     named = [each for each in LONGEST if nodeid.startswith(each)]
     return LONGEST.index(max(named, key=len)) if named else len(LONGEST)
 
 
 class InPortions(LoadScopeScheduling):
-    """Hands out one portion after the other, in the order in which they were collected."""
+    """Distributes one portion after the other, in the order in which they were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
         return portion_of(nodeid)

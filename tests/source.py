@@ -1,4 +1,4 @@
-"""One Python file as the house rules see it, and what it imports: by itself, and by way of others.
+"""One Python file as the house rules see it, and its imports: direct ones, and those of others.
 
 Everything is read with `ast`; nothing of the project is imported.
 """
@@ -22,7 +22,7 @@ FOLDERS = ("gossip", "docstore", "tests", "examples", "bench")
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file: where it is, relative to the root, and what it says."""
+    """One Python file: its path, relative to the root, and its text."""
 
     path: str
     text: str
@@ -42,17 +42,17 @@ class Source:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All there is in the tree."""
+        """Return all nodes of the tree."""
         return list(ast.walk(self.tree))
 
     @cached_property
     def imports(self) -> list[tuple[int, str]]:
-        """Every import, those in functions included, as (line, dotted name of what is imported)."""
+        """Return every import, those in functions included, as (line, imported dotted name)."""
         return [found for node in self.nodes for found in self._named_by(node)]
 
     @cached_property
     def imports_at_once(self) -> list[tuple[int, str]]:
-        """Those that are done when the file is imported: not in functions, not for types only."""
+        """Return the imports of the file's own import: not in functions, not for types only."""
         found: list[tuple[int, str]] = []
         todo: list[ast.AST] = [self.tree]
         while todo:
@@ -82,12 +82,12 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def names(dotted: str, *modules: str) -> bool:
-    """True when `dotted` is one of `modules` or something inside it."""
+    """Say whether `dotted` is one of `modules` or a name inside it."""
     return any(dotted == module or dotted.startswith(module + ".") for module in modules)
 
 
 def other_digits(source: Source) -> list[int]:
-    """The lines in which digits of other alphabets pass for a number."""
+    """Return the lines in which digits of other alphabets pass for a number."""
     lines = enumerate(source.text.splitlines(), 1)
     return [number for number, line in lines if _OTHER_DIGITS.search(line)]
 
@@ -119,7 +119,7 @@ def circle_of(files: Sequence[Source]) -> list[str]:
 
 @cache
 def reached(dotted: str) -> frozenset[str]:
-    """What is imported with `dotted`, by whatever it imports: dotted names, its own among them."""
+    """Return all that an import of `dotted` imports: dotted names, its own among them."""
     found: set[str] = set()
     todo = [dotted]
     while todo:
@@ -131,7 +131,7 @@ def reached(dotted: str) -> frozenset[str]:
 
 
 def _files_of(dotted: str) -> Iterator[Source]:
-    """Return what runs when a name of ours is imported: its module, and the packages around it."""
+    """Return the files that an import of our names runs: the module, and its packages."""
     parts = dotted.split(".")
     for end in range(1, len(parts) + 1):
         stem = "/".join(parts[:end])
@@ -147,9 +147,9 @@ def _source_at(path: str) -> Source | None:
 
 
 def sizes(files: Sequence[Source]) -> dict[str, tuple[int, int]]:
-    """The classes of some files, by their place: how many methods each has, and attributes.
+    """Return the classes of some files, by their place, with numbers of methods and attributes.
 
-    What is inherited counts as well, or a part that is only hidden would pass for one that is gone.
+    Inherited ones count as well: else a part that is only hidden would count as removed.
     """
     classes = [
         (source.path, node)

@@ -22,7 +22,7 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
 
 
 def test_a_pinned_seed_comes_to_an_end() -> None:
-    """Nodes without a majority refuse reads at once: they are not repeated at once."""
+    """Nodes without a majority reject reads at once: these are not retried at once."""
     assert run(533, Shape(), register=False).problems == []
 
 

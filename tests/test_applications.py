@@ -1,4 +1,4 @@
-"""The applications among the examples: they run over kills, and say their types.
+"""The applications among the examples: they survive kills, and have right types.
 
 pyright is no dependency; see decision 88.
 """

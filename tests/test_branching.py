@@ -1,11 +1,11 @@
-"""Levels 1 and 2 in the simulator: nothing acknowledged disappears, and all become equal again."""
+"""Levels 1 and 2 in the simulator: no acknowledged update disappears, and replicas converge."""
 
 import pytest
 
 from tests.sim.branching import FAULTS_S, Shape, run, shape_of
 from tests.sim.branching_ablations import RULES, without
 
-# Each of these once found a bug; what it was stands in the commit that pinned it.
+# Each of these once found a bug, which the commit that pinned it describes.
 PINNED = (33, 93, 333, 463, 639, 783, 944, 2850, 800271)
 
 # Rule -> a seed that notices when it is gone.
@@ -21,7 +21,7 @@ CAUGHT_BY = {
 }
 
 
-# A crash between two writes, on a document that nobody writes again: rare, and so aimed at.
+# A crash between two writes, on a document that is not written again: rare, and so aimed at.
 AIMED = {
     "cursor-before-its-page": Shape(
         level=1, links=12, clients=8, page_rows=2, kinds=("crash", "storm", "storm", "slow", "slow")

@@ -1,4 +1,4 @@
-"""What pyproject.toml declares is used, and the lock names the same; each test is shown to fail."""
+"""Packages that pyproject.toml declares are used, and the locks name them; each test can fail."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ MODULES = {
     "pyyaml": "yaml",
     "types-jsonschema": "jsonschema",
 }
-"""What is imported under another name than it is installed by."""
+"""Package -> the name by which it is imported, where the two differ."""
 
 STARTED = {
     "coverage": ("Makefile", "-m coverage run"),
@@ -31,7 +31,7 @@ STARTED = {
     "setuptools": ("setup.py", "from setuptools import setup"),
     "ruff": ("Makefile", "/ruff check"),
 }
-"""What is not imported but started: by which file, with which words."""
+"""Package that is started, not imported -> the file that starts it, and with which words."""
 
 _IMPORT = re.compile(
     r"^\s*(?:import|from)\s+(\w+)"
@@ -54,7 +54,7 @@ def imported_by(text: str) -> set[str]:
 
 
 def idle(declared: set[str], imported: set[str]) -> set[str]:
-    """Return what is declared, and neither imported nor started."""
+    """Return the packages that are declared, and neither imported nor started."""
     return {
         name
         for name in declared - STARTED.keys()
@@ -63,7 +63,7 @@ def idle(declared: set[str], imported: set[str]) -> set[str]:
 
 
 def chosen_in(lock: str) -> set[str]:
-    """Return what a lock has because we declare it, not because something else needs it."""
+    """Return the packages in a lock that we declare, without those that only they need."""
     pattern = r"^(\S+?)==[^#]*# via .*docstore \(pyproject"
     return set(names_in(re.findall(pattern, lock, re.MULTILINE)))
 
@@ -74,7 +74,7 @@ def pinned_in(lock: str) -> list[tuple[str, str]]:
 
 
 def without_hash(lock: str) -> list[str]:
-    """Return what pip would not compare with a hash."""
+    """Return the packages that pip would not compare with a hash."""
     return [name + rest for name, rest in pinned_in(lock) if "--hash=sha256:" not in rest]
 
 

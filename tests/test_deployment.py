@@ -1,4 +1,4 @@
-"""What examples/deployment gives to operators is what this version understands."""
+"""Files of examples/deployment are valid for this version."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def node_of(variables: Mapping[str, str]) -> Config:
 def test_the_image_is_made_of_what_is_there() -> None:
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     for pattern in (word for line in copied for word in line.split()):
-        assert list(ROOT.glob(pattern)), f"{pattern} is not there"
+        assert list(ROOT.glob(pattern)), f"{pattern} is missing"
     assert "docstore" in {word for line in copied for word in line.split()}
 
 

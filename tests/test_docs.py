@@ -1,6 +1,6 @@
-"""What a user meets by name is in a page of docs/: settings, limits, errors, metrics, commands.
+"""Names that users meet are in pages of docs/: settings, limits, errors, metrics, commands.
 
-Names are taken from the code, so that a new one without a word about it fails here.
+The names are read from the code, so that a new one without documentation fails here.
 """
 
 import ast
@@ -21,7 +21,7 @@ from gossip.security.admission import Refused
 from tests.source import ROOT, Source, sources
 
 ELSEWHERE = ("docstore/cli", "docstore/client", "docstore/pipeline", "docstore/testing/simulation")
-"""Where there are codes that are met, and none that are made."""
+"""Folders that read codes of problems, and make none."""
 
 NEVER_ANSWERED = {
     "bad-config": "ends the start",
@@ -45,7 +45,7 @@ FAMILIES = {
     "docstore/maintenance/webhooks": ("subscriptions",),
     "gossip": ("gossip",),
 }
-"""Folders -> what their counters are called by: docstore_<family>_<name>_total."""
+"""Folders -> the family in the names of their counters: docstore_<family>_<name>_total."""
 
 ALPHABETS = frozenset("wire messages elector_messages events member_events effects asking".split())
 """Files of messages, events and effects; those of gossip are in a page of their own."""
@@ -65,7 +65,7 @@ def page(name: str) -> str:
 
 
 def missing(names: set[str], *texts: str) -> set[str]:
-    """Return which names stand in no piece of code of some pages."""
+    """Return the names that are in no piece of code of some pages."""
     pieces = {piece for text in texts for piece in re.findall(r"`([^`\n]+)`", text)}
     return names - pieces - {word for piece in pieces for word in re.split(r"[\s,:=|{}]+", piece)}
 
@@ -79,7 +79,7 @@ def is_status(node: ast.expr) -> bool:
 
 
 def codes_in(source: Source) -> Iterator[object]:
-    """Yield the codes of problems: beside a status, or where something is called `code`."""
+    """Yield the codes of problems: beside a status, or where a value is called `code`."""
     constants = {
         ast.unparse(node.targets[0]): node.value
         for node in source.tree.body
@@ -110,7 +110,7 @@ def codes_in(source: Source) -> Iterator[object]:
 
 
 def metrics_in(source: Source) -> Iterator[str]:
-    """Yield the names of metrics; of one that is made up, its beginning."""
+    """Yield the names of metrics; of a composed name, its beginning."""
     families = [each for folder, each in FAMILIES.items() if source.is_under(folder)]
     for node in source.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -175,7 +175,7 @@ def test_members_of_documents() -> None:
 
 
 def test_messages_events_and_effects(product: list[Source]) -> None:
-    """A file of an alphabet has nothing but what is said in it."""
+    """Check that the page names all classes in the files of alphabets."""
     alphabets = [
         each for each in product if Path(each.path).stem in ALPHABETS and each.is_under("docstore")
     ]
@@ -193,7 +193,7 @@ def test_commands() -> None:
 
 
 def test_commands_of_the_pipeline() -> None:
-    """Read, not imported: they want Spark."""
+    """Read the commands, without an import: they need Spark."""
     text = (ROOT / "docstore/pipeline/__main__.py").read_text("utf-8")
     named = re.findall(r'^@app\.command\((?:name="\w+")?\)\ndef (\w+?)_?\(', text, re.MULTILINE)
     assert len(named) == text.count("@app.command(") - text.count("hidden=True")

@@ -16,7 +16,7 @@ import gossip
 from docstore.errors import BadRequest
 
 OPTIONAL = {"aiokafka", "crc32c", "kio"}
-"""What is imported by modules that need an extra."""
+"""Packages that modules with an extra import."""
 VALUES: dict[str, Any] = {"int": 409, "str": "why", "dict": {"detail": "d", "errorCode": "c"}}
 
 
@@ -72,7 +72,7 @@ def test_every_exception_of_the_package_can_be_pickled() -> None:
 
 
 def shown(error: BaseException) -> tuple[object, ...]:
-    """Return what two equal exceptions share."""
+    """Return the parts that two equal exceptions share."""
     members = re.sub(r" at 0x[0-9a-f]+", "", repr(vars(error)))
     return type(error), str(error), error.args, members
 

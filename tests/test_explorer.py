@@ -1,4 +1,4 @@
-"""The explorer, briefly: no order of events breaks an invariant, and a missing rule is met."""
+"""The explorer, briefly: no order of events breaks an invariant, and a missing rule is noticed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each rule of who may act is needed: without it a seed breaks a promise, or a test fails."""
+"""Each rule of ownership is needed: without it a seed breaks a promise, or a test fails."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "deadlines-not-moved-after-a-pause": lambda: (
         test_leasing.test_s4_a_paused_node_reads_waiting_keep_alives_before_it_ends_leases(Group())
     ),
-    # A pulse of before a grant must come to a new coordinator before any of after it does, while
-    # another member joins: too seldom for seeds.
+    # A pulse from before a grant must reach a new coordinator before any later pulse, while
+    # another member joins: too rare for seeds.
     "released-though-to-stay": (
         test_moves.test_g3_a_late_pulse_from_before_a_grant_is_no_release_in_a_later_join
     ),
@@ -32,11 +32,11 @@ FIRST = {
     "read-then-waiting": 368, "fenced-and-believing": 217, "swept-once": 110, "not-claimed": 58,
     "groups-updated-without-a-tag": 35,
 }  # fmt: skip
-"""Ablation -> the first seed that noticed it lately, where that is far from 0."""
+"""Ablation -> the first seed that noticed it last, where that is far from 0."""
 
 
 def by_seeds() -> Iterator[object]:
-    """Yield the names of what seeds notice; the longest are marked so."""
+    """Yield the ablations that seeds notice; the longest are marked so."""
     for name in NAMES:
         if name == "answers-counted-from-receipt":
             yield pytest.param(name, marks=pytest.mark.slow)

@@ -1,4 +1,4 @@
-"""Pages lead where they say: links, the files that are named, and the records of decisions."""
+"""Pages have valid references: links, names of files, and the records of decisions."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ FORM = re.compile(
     r"## Context\n\n\S[\s\S]*\n## Decision\n\n\S[\s\S]*\n## Consequences\n\n\S[\s\S]*"
 )
 TO_BE_WRITTEN = {"tests/docstore/documents/test_times.py"}
-"""By the reader of CONTRIBUTING.md."""
+"""Files that a reader of CONTRIBUTING.md writes."""
 
 
 def prose(text: str) -> str:
@@ -31,7 +31,7 @@ def prose(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names that links to a page may end in: its headings, as GitHub spells them."""
+    """Return the anchors of a page: its headings, as GitHub spells them."""
     found = set(re.findall(r'<a id="([^"]+)"', text))
     for heading in re.findall(r"^#+ (.+)$", prose(text), re.MULTILINE):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
@@ -40,7 +40,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(page: Path, text: str) -> Iterator[str]:
-    """Yield the links of a page that lead nowhere."""
+    """Yield the broken links of a page."""
     for path, anchor in LINK.findall(prose(text)):
         target = page.parent / path if path else page
         is_there = target.exists()

@@ -1,7 +1,7 @@
-"""Blocks that readers paste do what they say: those of README.md and docs/, on a fresh group.
+"""Blocks that readers paste work as written: those of README.md and docs/, on a fresh group.
 
-Fences named `sh` and `python` are there to be pasted; all else has another name, as `text`. The
-blocks of a page play in their order, those for the shell in one bash, those for Python as in one
+Fences named `sh` and `python` are to be pasted; all others have another name, such as `text`. The
+blocks of a page run in their order, those for the shell in one bash, those for Python as in one
 `python -m asyncio`, on a group with the documents of `docstore demo --quick`. Only ports are
 replaced, and curl asks a busy node again. A status from 400 on must be in a comment of its block,
 as in `# 412`. A line with `until Ctrl-C` is interrupted after a moment. A Python block that begins
@@ -103,7 +103,7 @@ class Shell:
         self.play(PRELUDE)
 
     def play(self, text: str) -> str:
-        """Paste a block; return what it printed. Raises AssertionError if a command fails."""
+        """Paste a block; return its output. Raises AssertionError if a command fails."""
         assert self._bash.stdin is not None
         assert self._bash.stdout is not None
         file, printed = self._folder / ".block", self._folder / ".printed"
@@ -206,7 +206,7 @@ def reading(page: Path, folder: Path) -> Iterator[Reader]:
             yield reader
 
 
-# README's own blocks are the ones that a visitor pastes first; all pages take minutes.
+# Visitors paste the blocks of README first; all pages take minutes.
 EACH = [
     pytest.param(page, marks=pytest.mark.thorough if page == README else pytest.mark.slow)
     for page in PLAYED

@@ -1,7 +1,7 @@
-"""Code and docs/rules.md agree: each rule that is cited is there, and each that is there is cited.
+"""Code and docs/rules.md agree: each cited rule is on the page, and each rule there is cited.
 
-Labels are looked for in comments and strings: docstrings, what a violation says, what an ablation
-takes away. Scenario N05 and line R21 are no rules. Files that are named must be there as well.
+Labels are searched in comments and strings: docstrings, messages of violations, ablations.
+Scenario N05 and line R21 are no rules. Named files must exist as well.
 """
 
 import io
@@ -24,7 +24,7 @@ PLAYED = re.compile(
 )
 
 Rules = dict[str, str]
-"""Label -> its letters, which say its subject."""
+"""Label -> its letters, which name its subject."""
 
 
 def rules_on(page: str) -> Rules:
@@ -33,7 +33,7 @@ def rules_on(page: str) -> Rules:
 
 
 def said(source: Source) -> Iterator[str]:
-    """Yield the comments and strings of a file, but the number that it gives to a line itself."""
+    """Yield the comments and strings of a file, except the numbers of reliability lines."""
     before = ["", ""]
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         is_number = before == ["line", "("]
@@ -43,7 +43,7 @@ def said(source: Source) -> Iterator[str]:
 
 
 def cited(source: Source) -> Rules:
-    """Return what a file cites that looks like a rule; of a range every one."""
+    """Return the labels that a file cites, with all those of a range."""
     if not LABEL.search(source.text):
         return {}
     text = PLAYED.sub("", "\n".join(each.lstrip("#") for each in said(source)))
@@ -54,15 +54,15 @@ def cited(source: Source) -> Rules:
 
 
 def unknown(found: Rules, rules: Rules) -> list[str]:
-    """Return what is cited under the letters of a subject, and is no rule of it."""
+    """Return the cited labels with the letters of a subject that are no rules of it."""
     subjects = set(rules.values())
     return sorted(each for each in found if each not in rules and found[each] in subjects)
 
 
 def missing(source: Source) -> list[str]:
-    """Return the files that comments and docstrings name, and that are not there.
+    """Return the missing files that comments and docstrings name.
 
-    They are named from the folder that they are named in, or from one above it.
+    Their paths begin in the folder of the file that names them, or in one above it.
     """
     if ".py" not in source.text:
         return []
@@ -79,7 +79,7 @@ def house() -> list[Source]:
 
 @pytest.fixture(scope="module")
 def citations(house: list[Source]) -> dict[str, Rules]:
-    """Path -> what is cited there."""
+    """Return path -> the labels cited there."""
     own = Path(__file__).relative_to(ROOT).as_posix()
     return {each.path: cited(each) for each in house if each.path != own}
 
@@ -109,7 +109,7 @@ def test_every_file_that_is_named_is_there(house: list[Source]) -> None:
     assert not {path: names for path, names in gone.items() if names}
 
 
-# That these can fail
+# These tests can fail
 
 PAGE = "- **P1** Promised once.\n- **P2** Joined.\n- **RC1** Counted.\n- P3 is told elsewhere.\n"
 

@@ -1,8 +1,8 @@
 """Exactly the definitions that ablations replace are marked with `# Tests replace this.`.
 
 A rule of the protocol is a function that an ablation can replace from outside, so that a test
-sees what happens without it (docs/testing.md). Whoever changes its name, its parameters or when
-it is called changes that test as well: the mark says so where it is read.
+shows that the rule is needed (docs/testing.md). A change of its name, its parameters or its calls
+has to change that test as well: the mark warns the author of the change.
 """
 
 import ast
@@ -38,14 +38,14 @@ MODULES = (
     streaming_ablations,
 )
 WITHOUT_PATCHES = {"tests/sim/kafka_ablations.py", "tests/sim/groups_ablations.py"}
-"""Other members of a group instead of patches; rules that are among those of sessions."""
+"""The first runs other members instead of patches; the rules of the second are in sessions."""
 
 Seams = set[tuple[str, str]]
-"""Files, and names in them."""
+"""(file, name in it)."""
 
 
 def marked(source: Source) -> Seams:
-    """Return what is marked in a file. A mark stands in the head of a definition."""
+    """Return the marked definitions of a file. A mark is in the head of a definition."""
     found: Seams = set()
     todo: list[tuple[str, ast.AST]] = [("", source.tree)]
     while todo:
@@ -66,7 +66,7 @@ def marked(source: Source) -> Seams:
 
 
 def changes_of(module: ModuleType) -> Iterator[tuple[Any, str]]:
-    """Yield what a file of ablations replaces: where, and which name."""
+    """Yield the replacements of a file of ablations: where, and which name."""
     table = vars(module).get("ABLATIONS") or module.RULES
     for ablation in table.values():
         changes = [ablation] if isinstance(ablation, tuple) else ablation.changes
@@ -129,4 +129,4 @@ def test_each_can_fail() -> None:
         "docstore/documents/eventual/lineage.py",
         "begotten",
     )
-    assert place_of(handle, "dataclass") == ("", "")  # Of Python's own.
+    assert place_of(handle, "dataclass") == ("", "")  # A name of Python's own.

@@ -1,4 +1,4 @@
-"""Sessions in the simulator: nobody believes what another believes too, and nothing ends early."""
+"""Sessions in the simulator: no two actors hold the same thing, and no lease ends early."""
 
 from dataclasses import replace
 from itertools import count
@@ -54,7 +54,7 @@ def test_n10_without_faults_nobody_stops_leading_what_stays_its_own(mode: str) -
 
 @pytest.mark.slow
 def test_in_ten_hours_of_exclusive_roles_no_two_lead_at_one_instant() -> None:
-    """Clocks are 2 % too fast or too slow, and everything fails that can."""
+    """Run with clocks that are 2 % too fast or too slow, and with all faults."""
     lasted_s, looks = 0.0, 0
     for seed in count(1_000_000):
         shape = replace(shape_of(seed), turns=(), groups=("/core/roles/r",), mode="exclusive")
@@ -73,7 +73,7 @@ def test_an_ending_is_not_made_again_under_a_later_own_epoch_the_same_node(seed:
 
 
 def test_a_role_that_nobody_led_is_led_in_time_once_everything_is_mended() -> None:
-    """The seed of the first 400 in which it takes longest: 1.1 s of the 6.6 s that are allowed."""
+    """Run the seed of the first 400 that takes longest: 1.1 s of the allowed 6.6 s."""
     outcome = run(81, shape_of(81, beside=()))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["SI3"] > 100

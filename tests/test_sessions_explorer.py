@@ -1,4 +1,4 @@
-"""The explorer of groups, briefly: in no order do two lead, and a missing rule is met."""
+"""The explorer of groups, briefly: in no order do two lead, and a missing rule is noticed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The simulator, briefly: seeds, replays, rules taken away, and the checkers against an oracle."""
+"""The simulator, briefly: seeds, replays, removed rules, and the checkers against an oracle."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from tests.sim.nemesis import BESIDE
 from tests.sim.profiles import FULL_DISKS, profile_of
 from tests.sim.run import Profile, run
 
-# Each of these once found a bug; what it was stands in the commit that pinned it.
+# Each of these once found a bug, which the commit that pinned it describes.
 PINNED = (
     *(71, 135, 193, 281, 664, 689, 1113, 6856, 6890, 10229, 10435),
     *(830685, 832695, 832841, 850915, 20003345),
@@ -73,7 +73,7 @@ CAUGHT_BY = {
     "unknown-told-as-refused": 2,
 }
 
-# Ablation -> the test that fails with it: it takes a coincidence that seeds do not meet in time.
+# Ablation -> the test that fails with it: it needs a coincidence that seeds do not meet in time.
 NOTICED_BY: dict[str, Callable[[], None]] = {
     "an-instant-dies-with-its-owner": (
         test_instants.test_a_replica_that_has_lost_its_notes_goes_by_its_clock
@@ -119,8 +119,8 @@ def test_batches_break_nothing(seed: int) -> None:
     assert outcome.stuck == []
 
 
-# Seed 10: what had been stored of a copy, up to within a batch, was read once the rest had come.
-# In seed 2 clients read what was at one time, in seed 5 while a clock is behind as well.
+# Seed 10: a copy that was stored up to within a batch was read once the rest had arrived.
+# In seed 2 clients read the past at one time, in seed 5 also while a clock is behind.
 MORE_BATCHES = [pytest.param(n, BESIDE, marks=pytest.mark.thorough) for n in (1, 2, 5)]
 
 
@@ -140,7 +140,7 @@ def test_a_batch_that_is_repeated_under_its_key_is_carried_out_once(seed: int) -
     assert outcome.counters["duplicates"] > 10
 
 
-# Seed 5082: an echo was carried out once more by an owner whose disk had filled meanwhile.
+# Seed 5082: an echo was applied once more by an owner whose disk had filled meanwhile.
 @pytest.mark.parametrize("seed", [*range(3), 5082])
 def test_full_disks_break_nothing(seed: int) -> None:
     outcome = run(seed, FULL_DISKS)
@@ -207,7 +207,7 @@ def _history(rng: Random) -> list[Event]:
 
 
 def _mutated(rng: Random, events: list[Event]) -> list[Event]:
-    """Return the history with one read that saw something else, or happened at another time."""
+    """Return the history with one read that saw another value, or happened at another time."""
     reads = [index for index, event in enumerate(events) if not event.is_write]
     if not reads:
         return events
@@ -220,7 +220,7 @@ def _mutated(rng: Random, events: list[Event]) -> list[Event]:
 
 
 def _agree(count: int) -> int:
-    """Hold both checkers against the oracle; return how many histories were wrong."""
+    """Compare both checkers with the oracle; return how many histories were wrong."""
     wrong = 0
     for seed in range(count):
         rng = Random(seed)
@@ -229,7 +229,7 @@ def _agree(count: int) -> int:
             events = _mutated(rng, events)
         fits = by_trying(events)
         assert (by_zones(events) is None) == fits, f"zones, seed {seed}"
-        # Versions say more than values: an order that the numbers forbid may still exist.
+        # Versions are stricter than values: another order than theirs may fit.
         assert by_version(events) is not None or fits, f"versions, seed {seed}"
         wrong += not fits
     return wrong

@@ -52,7 +52,7 @@ def test_search_finds(site: Path) -> None:
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
-    """Scripts, styles, pictures: a page without a network, or opened as a file, is whole."""
+    """Check scripts, styles, pictures: a page is whole without a network, or opened as a file."""
     fetched = re.compile(r'<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)="(https?:[^"]+)"')
     for page in site.rglob("*.html"):
         assert not fetched.findall(page.read_text("utf-8")), page.name

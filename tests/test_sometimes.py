@@ -1,4 +1,4 @@
-"""What must happen sometimes does: a simulation that never meets a case says nothing about it."""
+"""Rare events do happen: a simulation that never meets a case proves nothing about it."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ OF_STREAMS = frozenset(
 
 EVERY = OF_THE_PROTOCOL | OF_WEAKER_LEVELS
 RARE = ("own_cut", "refused_for_replicas_room", "successions", "took", "atomic_batches", "I13")
-"""Seldom in the usual shapes: others are aimed at them."""
+"""Rare in the usual shapes: others are aimed at them."""
 
 
 def test_there_are_enough_of_them() -> None:
@@ -94,7 +94,7 @@ def test_what_may_happen_to_sessions_happens_a_hundred_times() -> None:
         if all(counters[name] >= 100 for name in OF_SESSIONS):
             break
         usual = sessions_shapes.shape_of(seed)
-        # Grants that come late are too rare for the usual shapes.
+        # Late grants are too rare for the usual shapes.
         for shape in (usual, LATE) if counters["late_grants"] < 100 else (usual,):
             outcome = sessions.run(seed, shape)
             assert (outcome.problems, outcome.stuck) == ([], []), seed

@@ -1,4 +1,4 @@
-"""Streams in the simulator: nothing committed is lost, told twice or shown too early."""
+"""Streams in the simulator: no committed record is lost, duplicated or shown too early."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +12,9 @@ from tests.sim.streaming_ablations import AWAY, COMPACTED, MORE, RULES, UNCLEANL
 from tests.sim.streaming_shapes import CHANGES, UNCLEAN, Shape, shape_of
 
 SEEDS_MAX = 40
-"""Which seed notices changes with every message; the first one that does is looked for."""
+"""Each change of messages changes which seeds notice; the first one that does is searched."""
 
-# Rule -> the test of a few machines that fails without it: runs seldom meet what it is for.
+# Rule -> the test of a few machines that fails without it: runs rarely meet its case.
 NOTICED_BY: dict[str, Callable[[], None]] = {
     "elected-by-length-alone": (
         test_worked_logs.test_e_a_long_log_of_an_old_epoch_is_replaced_by_that_of_a_later_leader
@@ -50,18 +50,18 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
     assert outcome.counters["RI15"] > 50
 
 
-# What each of them found stands in the commit that pinned it: rule RN4; a log that begins beyond
-# all that a leader has which was elected uncleanly; an acknowledgement of before a log was begun
-# anew, sent under the name of its new copy; what is known of producers after an unclean election
-# cut below it; a replica whose node left before it was filled (rule RM2).
+# The commit that pinned each of them describes its bug: rule RN4; a log that begins beyond the log
+# of a leader that was elected uncleanly; an acknowledgement from before a log was replaced, sent
+# under the name of its new copy; the state of producers after an unclean election cut below it; a
+# replica whose node left before it was filled (rule RM2).
 @pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_385, 101_675])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed, _as_pinned(seed, beside=()), register=False)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
-# With two faults at a time: after pre-votes that were refused an attempt waited 9.6 s for a promise
-# that was lost (rule T4).
+# With two faults at a time: after rejected pre-votes an attempt waited 9.6 s for a lost promise
+# (rule T4).
 @pytest.mark.parametrize(("seed", "register"), [(610_045, False), (700_596, True)])
 def test_a_pinned_seed_of_two_faults_at_a_time_breaks_nothing(seed: int, register: bool) -> None:
     outcome = run(seed, _as_pinned(seed), register=register)

@@ -1,9 +1,9 @@
-"""The house rules, as tests: who may import what, how long things get, what they are called.
+"""The house rules, as tests: allowed imports, allowed lengths, and names.
 
 Everything is read with `ast`; nothing of the project is imported. Each rule is a function from
 one file to complaints, so that test_tidy_can_fail.py can show each of them a bad example: a rule
-that cannot fail is not a rule. Lengths are a ratchet: EXCUSED names what is longer and why, up
-to a ceiling, and an excuse that is no longer needed is itself a failure.
+that cannot fail is not a rule. Lengths are a ratchet: EXCUSED names longer files and functions, and
+the reasons, up to a ceiling, and an excuse that is no longer needed is itself a failure.
 """
 
 import ast
@@ -51,7 +51,7 @@ FLOORS = """
 OF_THE_ROOT = ("__version__", "SERVER")
 """Constants of docstore/__init__.py, which imports nothing."""
 
-# These folders may await, read a clock or touch the world; all others are pure but for PARTS.
+# These folders may await, read a clock or do I/O; all others are pure but for PARTS.
 SHELLS = ("cli", "client", "http", "kafka", "maintenance", "node", "pipeline", "reads", "runtime")
 # Modules of a pure folder that may do the same. Adding to it is a reviewed act.
 PARTS = tuple(
@@ -75,7 +75,7 @@ KAFKA = (
 )  # fmt: skip
 """Folders that need the extra."""
 
-# What only a shell may import, beside `random` and `uuid`, whose types are harmless.
+# Modules that only a shell may import, beside `random` and `uuid`, whose types are harmless.
 WORLDLY = frozenset(
     "aiohttp aiosqlite asyncio concurrent importlib logging multiprocessing os secrets select"
     " signal socket sqlalchemy sqlite3 ssl structlog subprocess tempfile threading time"
@@ -102,14 +102,14 @@ HARMLESS = {"random": {"Random"}, "uuid": {"UUID"}}
 # Calls that read the clock or the operating system's randomness without any import above.
 IMPURE_CALLS = frozenset({"datetime.now", "datetime.utcnow", "date.today", "Random()"})
 
-# What is typed, and waited for; each import that a node needs costs tenths of a second there.
+# Commands that a person types and waits for; each import of a node costs tenths of a second there.
 COMMANDS = ("docstore/__main__.py", "docstore/config.py", "docstore/model/limits.py",
             "docstore/model/tokens.py", "docstore/cli/*", "docstore/client/*")  # fmt: skip
 NODES_OWN = ("docstore/cli/serve.py", "docstore/cli/serve_flags.py", "docstore/cli/force.py",
              "docstore/cli/directory.py", "docstore/cli/restore.py",
              "docstore/cli/access_check.py", "docstore/access/rules.py",
              "docstore/runtime/tls/authority.py")  # fmt: skip
-"""What is a node, works on its files or makes its certificates: imported late, by commands."""
+"""Modules that are a node, use its files or make its certificates: commands import them late."""
 NODES_PARTS = (
     "docstore.documents.replica docstore.http docstore.maintenance.upkeep docstore.node"
     " docstore.pipeline docstore.query docstore.reads.listings docstore.reads.pages"
@@ -117,7 +117,7 @@ NODES_PARTS = (
     " aiosqlite cryptography jsonschema pyarrow pydantic pyspark sqlalchemy structlog uvloop"
 ).split()
 AT_EACH_TAB = ("docstore/__main__.py", "docstore/cli/app.py")
-"""What runs whenever a shell completes a word: it talks to nobody, and need not be able to."""
+"""Modules that run whenever a shell completes a word: they need no connections."""
 
 # The steps of the road share events, effects and documents; serve.py alone calls the one behind it.
 STEPS = frozenset("forward handle propose learn decide confirm".split())
@@ -143,10 +143,10 @@ SLEEPERS = (
 POLL_S_MAX = 0.1
 
 
-# --- who may import what -------------------------------------------------------------------
+# --- allowed imports -----------------------------------------------------------------------
 
 
-def gossip_stands_alone(source: Source) -> Iterator[str]:
+def gossip_imports_no_store(source: Source) -> Iterator[str]:
     """Membership must be usable, and testable, without a store."""
     if source.is_under("gossip"):
         for line, name in source.imports:
@@ -251,7 +251,7 @@ def machines_see_the_group_by_one_window(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line} imports {name}"
 
 
-def pipeline_is_imported_by_nobody(source: Source) -> Iterator[str]:
+def pipeline_is_imported_by_no_package(source: Source) -> Iterator[str]:
     """A node must start without a JVM."""
     if source.is_under("docstore/pipeline", "tests/pipeline", "bench/spark", "examples"):
         return
@@ -298,7 +298,7 @@ def simulator_is_its_own_shell(source: Source) -> Iterator[str]:
 
 
 def functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Every function of `source` with its qualified name."""
+    """Yield every function of `source` with its qualified name."""
     todo: list[tuple[str, ast.AST]] = [("", source.tree)]
     while todo:
         prefix, parent = todo.pop()
@@ -312,7 +312,7 @@ def functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef | ast.Async
 
 
 def too_long(source: Source) -> dict[str, int]:
-    """What of `source` is over its limit, by the name that EXCUSED would use, with its lines."""
+    """Return the parts of `source` over their limits, by their name in EXCUSED, with lines."""
     lines_max = EXAMPLE_LINES_MAX if source.is_under("examples") else FILE_LINES_MAX
     lengths = {source.path: source.text.count("\n")}
     found = {path: lines for path, lines in lengths.items() if lines > lines_max}
@@ -347,7 +347,7 @@ def modules_introduce_themselves(source: Source) -> Iterator[str]:
 
 
 def errors_are_not_swallowed(source: Source) -> Iterator[str]:
-    """An error that nobody sees is a lie about what may be concluded."""
+    """An error that is dropped in silence hides a failure."""
     for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler):
             continue
@@ -371,7 +371,7 @@ def digits_are_ascii(source: Source) -> Iterator[str]:
 
 
 def no_test_sleeps(source: Source) -> Iterator[str]:
-    """A sleep is a guess about somebody else's speed; poll with a deadline instead."""
+    """A sleep is a guess about another process's speed; poll with a deadline instead."""
     if not source.is_under("tests") or source.is_one_of(SLEEPERS):
         return
     for line, name in source.imports:
@@ -405,14 +405,14 @@ def events_have_no_values(source: Source) -> Iterator[str]:
 
 
 RULES: list[Rule] = [
-    gossip_stands_alone,
+    gossip_imports_no_store,
     only_node_meets_gossip,
     pure_modules_stay_pure,
     packages_import_lower_floors,
     the_replica_runs_one_way,
     the_replica_is_seen_by_its_alphabets,
     machines_see_the_group_by_one_window,
-    pipeline_is_imported_by_nobody,
+    pipeline_is_imported_by_no_package,
     kafka_is_in_two_places,
     commands_start_at_once,
     simulator_is_its_own_shell,
@@ -428,7 +428,7 @@ RULES: list[Rule] = [
 
 @pytest.fixture(scope="module")
 def house() -> list[Source]:
-    """Every file, parsed once for all rules, and let go of with the last of them."""
+    """Return every file, parsed once for all rules."""
     return sources()
 
 

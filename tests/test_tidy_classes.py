@@ -1,4 +1,4 @@
-"""The size of a class: a person that changes a part of it has to know all of it."""
+"""The size of classes: an author who changes a part of a class has to know all of it."""
 
 from tests.source import sizes, sources
 

@@ -1,7 +1,7 @@
-"""The wheel that is built of this, in an environment of its own, beside another `gossip`.
+"""The wheel of this project, in an environment of its own, beside another `gossip`.
 
-PyPI has another project of that name: whichever of the two is installed first, and whichever goes,
-the other one stays whole.
+PyPI has another project of that name: in any order of installation and removal, the other one
+stays whole.
 """
 
 import re
@@ -38,7 +38,7 @@ print(docstore.gossip.Agent.__module__, docstore.node.__file__)
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a build reads: a build leaves things where it works."""
+    """Return a copy of the sources: a build leaves files beside them."""
     source = tmp_path_factory.mktemp("source")
     for package in ("docstore", "gossip"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -53,7 +53,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build as pip does."""
     built = tmp_path_factory.mktemp("built")
-    for _ in range(2):  # The second goes on from what the first has left.
+    for _ in range(2):  # The second build starts with the files of the first.
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, source)
     (found,) = built.glob("docstore-*.whl")
     return found
@@ -61,7 +61,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of another project whose package is called `gossip`."""
+    """Return a wheel of another project whose package is called `gossip`."""
     path = tmp_path_factory.mktemp("theirs") / "gossip-9.0-py3-none-any.whl"
     files = THEIRS | {
         "gossip-9.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: gossip\nVersion: 9.0\n",
@@ -77,11 +77,11 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    """The Python of a new environment, which finds here what the project needs, but not itself."""
+    """Return the Python of a new environment, which finds what the project needs, not itself."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     executable = tmp_path / "venv" / "bin" / "python"
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    # What a .pth file names is searched last, and its own .pth files are not read: no editable us.
+    # Paths of a .pth file are searched last, and .pth files there are not read: no editable one.
     (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
     return executable
 
@@ -90,21 +90,21 @@ def python(tmp_path: Path) -> Path:
 def test_both_survive(python: Path, wheel: Path, theirs: Path, is_first: bool) -> None:
     for each in (wheel, theirs) if is_first else (theirs, wheel):
         pip("install", "--no-deps", "--no-compile", each, python=python)
-    assert told(python, "-c", "import gossip; print(gossip.WHOSE)") == "theirs"
-    module, file = told(python, "-c", STARTS).split()
+    assert output_of(python, "-c", "import gossip; print(gossip.WHOSE)") == "theirs"
+    module, file = output_of(python, "-c", STARTS).split()
     assert module == "docstore.gossip.agent"
     assert Path(file).is_relative_to(python.parent.parent)
-    assert told(python.with_name("docstore"), "--version").endswith(version_of(wheel))
-    assert "serve" in told(python, "-m", "docstore", "--help")
-    assert "python -m docstore.gossip" in told(python, "-m", "docstore.gossip", "--help")
+    assert output_of(python.with_name("docstore"), "--version").endswith(version_of(wheel))
+    assert "serve" in output_of(python, "-m", "docstore", "--help")
+    assert "python -m docstore.gossip" in output_of(python, "-m", "docstore.gossip", "--help")
     pip("uninstall", "--yes", "docstore", python=python)
-    assert told(python, "-c", "import gossip.config; print(gossip.config.WHOSE)") == "theirs"
+    assert output_of(python, "-c", "import gossip.config; print(gossip.config.WHOSE)") == "theirs"
 
 
 def test_their_departure_leaves_ours(python: Path, wheel: Path, theirs: Path) -> None:
     pip("install", "--no-deps", "--no-compile", wheel, theirs, python=python)
     pip("uninstall", "--yes", "gossip", python=python)
-    assert told(python, "-c", STARTS).startswith("docstore.gossip.agent")
+    assert output_of(python, "-c", STARTS).startswith("docstore.gossip.agent")
 
 
 def test_the_wheel_claims_no_name_but_ours(wheel: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_wheel_carries_the_man_page_and_completions(python: Path, wheel: Pat
     for shell, path in COMPLETIONS.items():
         assert f"_DOCSTORE_COMPLETE=complete_{shell}" in (share / path).read_text("utf-8")
     script = 'source "$0"; COMP_WORDS=(docstore stat); COMP_CWORD=1; _docstore_completion "$1"'
-    completed = told(
+    completed = output_of(
         "bash", "-c", f'{script}; echo "${{COMPREPLY[@]}}"', share / COMPLETIONS["bash"],
         python.with_name("docstore"),
     )  # fmt: skip
@@ -138,7 +138,7 @@ def test_the_wheel_carries_the_man_page_and_completions(python: Path, wheel: Pat
 
 
 def test_a_build_alone_has_what_it_requires(tmp_path: Path) -> None:
-    """As pip builds: only what `build-system` requires is there, and on `sys.path` alone."""
+    """Build as pip does: only the requirements of `build-system` are on `sys.path`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     apart = tmp_path / "apart"
     apart.mkdir()
@@ -201,15 +201,15 @@ def version_of(wheel: Path) -> str:
     return wheel.name.split("-")[1]
 
 
-def told(*command: str | Path) -> str:
-    """Return what a program prints, run where nothing of ours lies."""
+def output_of(*command: str | Path) -> str:
+    """Return the output of a program, run in a folder without our files."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def pip(*arguments: str | Path, python: Path | None = None) -> None:
-    """Call pip, which asks no network; on another environment than this one if `python` says so."""
+    """Call pip without a network; in the environment of `python` if it is given."""
     for_whom = ["--python", str(python)] if python else []
     offline = ["--no-index"] if arguments[0] != "uninstall" else []
     command = [sys.executable, "-m", "pip", "--quiet", *for_whom, arguments[0], *offline]

@@ -16,14 +16,14 @@ from tests.whole.sessions import WITHOUT, Sessions, run_without
 from tests.whole.spoiling import Spoiling
 from tests.whole.walking import Walking, WalkingAtLevel1, WalkingAtLevel2
 
-# Each of these once found a bug; what it was stands in the commit that pinned it.
+# Each of these once found a bug, which the commit that pinned it describes.
 PINNED = (10_024,)
 THOROUGH, SLOW = pytest.mark.thorough, pytest.mark.slow
-# The first spoils three disks: one start is refused, and two find everything.
+# The first damages three disks: one start ends, and two find everything.
 SPOILING = tiers([3], (2, 4), range(5, 9))
 
 
-@pytest.mark.filterwarnings("ignore:coroutine")  # Of nodes that were ended in the middle.
+@pytest.mark.filterwarnings("ignore:coroutine")  # Coroutines of nodes that were killed.
 @pytest.mark.parametrize("seed", tiers([1, *PINNED], range(2, 5), range(5, 9)))
 def test_a_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed)
@@ -83,7 +83,7 @@ def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> N
     assert outcome.operations >= 3
 
 
-# Of seeds 1 to 4, these two notice each of both rules being taken away; the first is the quicker.
+# Seeds 1 and 4 notice each of two removed rules; the first is the quicker.
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("seed", tiers([], (1, 4)))
 def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(

@@ -1,1 +1,1 @@
-"""A disk of which every write is known, so that it may lose power or fail at any of them."""
+"""A disk that knows its every write, so that it may lose power or fail at any of them."""

@@ -14,7 +14,7 @@ FILE = "docstore.db"
 
 
 class Connection:
-    """Executes statements on a disk of ours, and fails as the standard library does."""
+    """Executes statements on a simulated disk, and fails as the standard library does."""
 
     def __init__(
         self, vfs: Vfs | SharedVfs, *, synchronous: str = "FULL", file: str = FILE
@@ -27,7 +27,7 @@ class Connection:
         try:
             self._configure(synchronous)
         except BaseException:
-            self.close()  # Else the collector does, and may have taken the disk away before.
+            self.close()  # Else the collector does, perhaps after it has removed the disk.
             raise
 
     def _configure(self, synchronous: str) -> None:
@@ -51,7 +51,7 @@ class Connection:
 
     @property
     def total_changes(self) -> int:
-        """Return the rows that were changed so far."""
+        """Return the number of rows that were changed so far."""
         return int(self._raw.total_changes())
 
     @property

@@ -1,8 +1,8 @@
-"""A disk in memory: what was written, what of it is durable, and what goes wrong.
+"""A disk in memory: its writes, which of them are durable, and its faults.
 
-`sync` makes durable what was written before it; nothing else does. A cut of power leaves any
-part of what was not: each write whole, in part (in sectors of 512 bytes), or not at all, in any
-combination. A fault can be put at the n-th call.
+`sync` makes all earlier writes durable; nothing else does. A cut of power leaves any part of the
+other writes: each whole, in part (in sectors of 512 bytes), or not at all, in any combination. A
+fault can be put at the n-th call.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ SECTOR = 512
 
 
 class Failed(Exception):
-    """A call of the disk fails: what SQLite and the journal are told is their files' business."""
+    """A call of the disk fails: the files translate it for SQLite and for the journal."""
 
     def __init__(self, call: str, *, full: bool = False) -> None:
         super().__init__(f"{call} failed" if not full else "no room")
@@ -30,7 +30,7 @@ class File:
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
     """(offset, data) of a write, (size, None) of a truncation."""
     is_named: bool = True
-    """Whether its name survives a cut; SQLite sees to that itself."""
+    """Whether its name survives a cut; SQLite ensures that itself."""
 
     def write(self, offset: int, data: bytes) -> None:
         """Write; not durable before the next sync."""
@@ -43,7 +43,7 @@ class File:
         self.unsynced.append((size, None))
 
     def sync(self) -> None:
-        """Make all that was written durable."""
+        """Make all writes durable."""
         self.durable = bytearray(self.now)
         self.unsynced.clear()
 
@@ -84,7 +84,7 @@ class Disk:
             for name, content in (files or {}).items()
         }
         self.removed: dict[str, File] = {}
-        """What a cut may bring back."""
+        """Removed files that a cut may bring back."""
         self.before: Callable[[str], None] = lambda call: None
 
     def cut(self, rng: Random) -> "Disk":

@@ -1,8 +1,8 @@
 """A call of the disk fails, for every call of a script in turn: errors, and no room.
 
-After an error the writer refuses everything, as the process would end; what a restart finds is
-what was acknowledged, or one batch more. After "no room" nothing of the batch is kept and the
-next ones go in as if nothing had been.
+After an error the writer rejects everything, as the process would end; a restart finds all
+acknowledged batches, or one more. After "no room" nothing of the batch is kept, and the next ones
+are written as usual.
 """
 
 from collections.abc import Callable
@@ -20,25 +20,25 @@ Raises = Callable[[str], Exception | None]
 
 
 def error_of_disk(call: str) -> Failed:
-    """Return what happens when a call fails for good."""
+    """Return the error of a call that fails for good."""
     return Failed(call)
 
 
 def no_room(call: str) -> Failed | None:
-    """Return what happens when there is no room; only writes need any."""
+    """Return the error of a call without room, None for calls that need none."""
     return Failed(call, full=True) if call == "write" else None
 
 
 @dataclass(slots=True)
 class Played:
-    """How far a script came, and what was wrong."""
+    """How far a script came, and the problems."""
 
     calls: int = 0
     failed: bool = False
     problems: list[str] = field(default_factory=list)
 
     def failing(self, nth: int, raises: Raises) -> Callable[[str], None]:
-        """Return what counts the calls of a disk, and fails the `nth`, if it can fail so."""
+        """Return a hook that counts the calls of a disk, and fails the `nth`, if it can fail."""
 
         def fail(call: str) -> None:
             self.calls += 1
@@ -51,7 +51,7 @@ class Played:
 
 
 def calls_of(seed: int, *, what: ModuleType = documents) -> int:
-    """Return how many calls a script makes when nothing fails."""
+    """Return how many calls a script makes without a failure."""
     return play(seed, 1 << 60, error_of_disk, what=what).calls
 
 
@@ -62,7 +62,7 @@ def play(
     *,
     what: ModuleType = documents,
 ) -> Played:
-    """Play a script of `what` is stored, in which the `nth` call fails."""
+    """Play a script of the kind `what`, in which the `nth` call fails."""
     rng = Random(seed)
     script = what.batches(rng, 10)
     stages = what.expected(script)
@@ -81,7 +81,7 @@ def play(
                 writer.copy_back("PASSIVE")
         except DiskFull:
             if what.content(connection) != stages[acknowledged]:
-                played.problems.append("something of a batch that found no room is there")
+                played.problems.append("a part of a batch that found no room is there")
             writer.commit(batch)
         except StoreBroken:
             break
@@ -94,7 +94,7 @@ def play(
 
 
 def _judge(played: Played, disk: Disk, stages: list[int], what: ModuleType) -> None:
-    """Look at the file as the next process does, after a kill and after a cut of power."""
+    """Check the file as the next process finds it, after a kill and after a cut of power."""
     for name, image in (("kill", disk.killed()), ("cut", disk.cut(Random(played.calls)))):
         vfs = Vfs(image)
         connection = Connection(vfs)
@@ -102,13 +102,13 @@ def _judge(played: Played, disk: Disk, stages: list[int], what: ModuleType) -> N
         connection.close()
         vfs.unregister()
         if found not in stages:
-            played.problems.append(f"after a {name}: not what was acknowledged")
+            played.problems.append(f"after a {name}: not the acknowledged content")
 
 
 def read_with_failure(
     seed: int, nth: int, *, what: ModuleType = documents
 ) -> tuple[int, list[str]]:
-    """Read everything while the `nth` read fails; return the calls made and what was wrong."""
+    """Read everything while the `nth` read fails; return the calls made and the problems."""
     rng = Random(seed)
     disk = Disk()
     vfs = Vfs(disk)
@@ -134,7 +134,7 @@ def read_with_failure(
             if result is not None and result != truth:
                 problems.append(f"a wrong answer to {query}")
     except StoreBroken:
-        pass  # The process ends over it, and says so.
+        pass  # The process ends, with an error.
     disk.before = lambda call: None
     connection.close()
     vfs.unregister()

@@ -1,4 +1,4 @@
-"""The files of a journal on a disk of ours: `Files` whose power is cut, and whose calls fail."""
+"""The files of a journal on a simulated disk: `Files` whose power is cut, and whose calls fail."""
 
 import errno
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class DiskOfFiles:
         return [name.removeprefix(self._directory) for name in found]
 
     def create(self, name: str, size: int) -> None:
-        """Make a file of zeros; its name is durable last."""
+        """Create a file of zeros; its name is durable last."""
         self._before("write")
         file = self.disk.files.setdefault(self._directory + name, File(is_named=False))
         file.truncate(0)
@@ -46,7 +46,7 @@ class DiskOfFiles:
 
     def write(self, name: str, offset: int, parts: Sequence[bytes]) -> None:
         """Overwrite a stretch; it is written, but not durable, while the second call is made."""
-        self._before("overwrite")  # Which needs no room.
+        self._before("overwrite")  # It needs no room.
         file = self.disk.files[self._directory + name]
         file.write(offset, b"".join(parts))
         self._before("sync")

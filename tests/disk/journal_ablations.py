@@ -1,9 +1,9 @@
-"""Rules of the journal taken away one at a time, from outside: a test must notice each.
+"""Removal of one rule of the journal at a time, from outside: a test must notice each.
 
     python -m tests.disk.journal_ablations [--seeds 40] [NAME ...]
 
-prints for each the first seed, from 0, whose run under cuts of power or failing calls notices. For
-those that have no such run the tests are in `tests/docstore/storage/test_journal_rules.py`.
+prints for each the first seed, from 0, whose run under cuts of power or failing calls notices. The
+tests of rules without such a run are in `tests/docstore/storage/test_journal_rules.py`.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from tests.disk.starts import boots_told, cut_in_a_start
 from tests.sim.taken_away import Ablation, changed
 
 World = Callable[[int], Sequence[object]]
-"""Returns what was wrong in the run of a seed."""
+"""Returns the problems of the run of a seed."""
 
 
 # --- worlds -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def _numbers_of_starts(seed: int) -> list[int]:
     return [] if told == sorted(set(told)) else told
 
 
-# --- what stands in the place of a rule -------------------------------------------------------
+# --- replacements of rules --------------------------------------------------------------------
 
 
 def _told_before_synced(self: DiskOfFiles, name: str, offset: int, parts: Sequence[bytes]) -> None:
@@ -83,7 +83,7 @@ def _created_without_a_name(self: DiskOfFiles, name: str, size: int) -> None:
 
 
 def _not_synced_at_a_start(self: DiskOfFiles) -> None:
-    """Believe what a killed process has left."""
+    """Trust the writes that a killed process has left."""
 
 
 def _any_body(self: Header, body: bytes) -> bool:
@@ -99,7 +99,7 @@ def _stamp_without_key(key: bytes, head: bytes) -> bytes:
 
 
 def _any_end(end: Position, newest: int) -> None:
-    """Take damage in the middle for a torn entry."""
+    """Treat damage in the middle as a torn entry."""
 
 
 def _over_once_followed(self: Ring, name: str) -> bool:
@@ -163,7 +163,7 @@ def _added_once(self: Overlay, number: int, writes: Sequence[Write]) -> None:
 
 
 def _run_or_forget(self: Journalled, batch: Batch) -> None:
-    with suppress(DiskFull):  # As is right for what is in no journal.
+    with suppress(DiskFull):  # Right only for batches that are in no journal.
         _run(self, batch)
 
 
@@ -189,7 +189,7 @@ _SETS_ANYTHING = ", written=(journal.written + 1)"
 
 ABLATIONS: dict[str, Ablation] = {
     "told-before-synced": Ablation(
-        "a commit is told of once its entry is synced",
+        "a commit is acknowledged once its entry is synced",
         [(DiskOfFiles, "write", _told_before_synced)], _laps,
     ),
     "names-not-synced": Ablation(
@@ -207,7 +207,7 @@ ABLATIONS: dict[str, Ablation] = {
         "an entry names the one before it", [(journal, "_is_next", _next_by_number)]
     ),
     "stamps-without-a-key": Ablation(
-        "no document is taken for an entry", [(journal, "_stamp", _stamp_without_key)]
+        "no document is read as an entry", [(journal, "_stamp", _stamp_without_key)]
     ),
     "place-beside-the-rows": Ablation(
         "rows and the place in the journal are one transaction",
@@ -218,7 +218,7 @@ ABLATIONS: dict[str, Ablation] = {
         [(Ring, "_is_over", _over_once_followed)], _laps,
     ),
     "flushed-once-followed": Ablation(
-        "a transaction lets go of the journal if it was synced",
+        "a transaction releases the journal once it was synced",
         [(Backlog, "followed", _flushed_once_followed)], _power,
     ),
     "flushes-not-synced": Ablation(
@@ -230,24 +230,24 @@ ABLATIONS: dict[str, Ablation] = {
         _power_in_a_start,
     ),
     "flushed-by-copying-back": Ablation(
-        "that the log was copied back says of no transaction that it is durable",
+        "a log that was copied back makes no transaction durable",
         [(Writer, "follow", _flushed_by_copying_back)], _power_while_read,
     ),
     "tables-never-synced": Ablation(
         "the log is synced before it is copied back", [(writing, "FOLLOWING", "OFF")], _power
     ),
     "a-hole-is-a-tail": Ablation(
-        "what is broken before a greater number is lost", [(journal, "_insist_on_a_tail", _any_end)]
+        "a broken entry before a whole one is damage", [(journal, "_insist_on_a_tail", _any_end)]
     ),
     "no-mark": Ablation(
         "the last entry gets a successor", [(Backlog, "mark", _no_mark)]
     ),
     "in-the-overlay-when-begun": Ablation(
-        "what is not durable is not read",
+        "writes that are not durable are not read",
         [(Journalling, "_hand_over", _in_the_overlay_when_begun), (Overlay, "add", _added_once)],
     ),
     "forgotten-for-want-of-room": Ablation(
-        "what is acknowledged goes into the tables, be there room or not",
+        "acknowledged batches go into the tables, with or without room",
         [(Journalled, "_run", _run_or_forget)], _room,
     ),
     "forgotten-by-the-shell": Ablation(

@@ -1,8 +1,8 @@
-"""A journal and the tables that follow it, on one disk of ours: cut, failing, and without room.
+"""A journal and the tables that follow it, on one simulated disk: cut, failing, and without room.
 
-What a node's store does (`journalling.py`), one call after the other: a script commits, the tables
-follow as far as they happen to, some transactions are synced. Whatever call the power is cut at,
-a start on what is left finds what was acknowledged, or one batch more.
+It runs the steps of a node's store (`journalling.py`), one call after the other: a script commits,
+the tables follow by some transactions, some of these are synced. At whatever call the power is
+cut, the next start finds all acknowledged batches, or one more.
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ SIZES = Sizes(file_bytes=8 * PAGE, files_max=3)
 
 
 class Journalled:
-    """A store on a disk, open; what its threads do is done when it is told to."""
+    """An open store on a disk; the work of its threads is done by calls."""
 
     vfs: type[Vfs | SharedVfs] = Vfs
     sizes = SIZES
@@ -78,7 +78,7 @@ class Journalled:
             self.backlog.durable(entry, ())
 
     def follow(self, most: int) -> None:
-        """Have the tables go on by so many transactions at most, until they have everything."""
+        """Let the tables follow by `most` transactions at most, until they have everything."""
         for _ in range(most):
             batch = self.backlog.batch(self.now)
             if batch is None:
@@ -100,7 +100,7 @@ class Journalled:
         self.give_back()
 
     def give_back(self) -> None:
-        """Close without a word, as a process that was killed."""
+        """Close without an end of the journal, as a killed process does."""
         self.disk.before = lambda call: None
         self.connection.close()
         self._vfs.unregister()
@@ -116,7 +116,7 @@ class Smallest(Journalled):
 
 
 class Watched(Journalled):
-    """A store whose tables somebody reads, each time from one snapshot for long."""
+    """A store with a reader of its tables, which keeps each snapshot for long."""
 
     vfs = SharedVfs
 
@@ -126,7 +126,7 @@ class Watched(Journalled):
         self._looks = 0
 
     def follow(self, most: int) -> None:
-        """Have the tables go on; one time of four the reader has begun to look just before."""
+        """Let the tables follow; one time of four the reader takes a snapshot just before."""
         if self._looks % 4 == 0:
             self._reader.execute("COMMIT" if self._looks else "SELECT 1")
             self._reader.execute("BEGIN")
@@ -135,18 +135,18 @@ class Watched(Journalled):
         super().follow(most)
 
     def give_back(self) -> None:
-        """Close without a word."""
+        """Close the reader, and the store as a killed process does."""
         self._reader.close()
         super().give_back()
 
 
 def watched(disk: Disk) -> Journalled:
-    """Return a new store that is watched; what is left of one is looked at alone."""
+    """Return a store with a reader on a new disk, one without a reader on a used disk."""
     return Journalled(disk) if disk.files else Watched(disk)
 
 
 def _go_on(store: Journalled, rng: Random) -> None:
-    """Do what a store does beside its commits, or nothing of it."""
+    """Do a part of a store's work beside its commits, or nothing."""
     chance = rng.random()
     if chance < 0.4:
         store.now += rng.random()
@@ -159,7 +159,7 @@ def _go_on(store: Journalled, rng: Random) -> None:
 
 
 def found_on(disk: Disk, makes: Makes = Journalled) -> int:
-    """Return what a start finds. Raises StoreError, OSError, sqlite3.Error."""
+    """Return the content that a start finds. Raises StoreError, OSError, sqlite3.Error."""
     store = makes(disk)
     try:
         return content(store.connection)
@@ -176,7 +176,7 @@ def cut_at_random(seed: int, images: int, makes: Makes = Journalled) -> Outcome:
     disk = Disk()
     store = makes(disk)
     acknowledged = 0
-    share = images / 300  # About so many calls write or sync.
+    share = images / 300  # About 300 calls write or sync.
 
     def look(call: str) -> None:
         if call == "read" or rng.random() >= share:
@@ -185,7 +185,7 @@ def cut_at_random(seed: int, images: int, makes: Makes = Journalled) -> Outcome:
             outcome.images += 1
             image = disk.cut(rng)
             judge(outcome, f"seed {seed}, {call}", image, stages, acknowledged, makes)
-            if outcome.images % 10 == 0:  # What one start has done may be cut as well.
+            if outcome.images % 10 == 0:  # The writes of one start may be cut as well.
                 judge(outcome, f"again, seed {seed}", image.cut(rng), stages, acknowledged, makes)
 
     disk.before = look
@@ -194,7 +194,7 @@ def cut_at_random(seed: int, images: int, makes: Makes = Journalled) -> Outcome:
             store.commit(batch)
             acknowledged = number
             _go_on(store, rng)
-            if rng.random() < 0.05:  # A kill, and a start on what it leaves.
+            if rng.random() < 0.05:  # A kill, and a start on its disk.
                 store.give_back()
                 store = makes(disk)
                 disk.before = look
@@ -207,7 +207,7 @@ def cut_at_random(seed: int, images: int, makes: Makes = Journalled) -> Outcome:
 def judge(
     outcome: Outcome, where: str, image: Disk, stages: list[int], acknowledged: int, makes: Makes
 ) -> None:
-    """Start on an image, and hold what it has against what may be there."""
+    """Start on an image, and compare its content with the allowed ones."""
     try:
         found = found_on(image, makes)
     except (StoreError, OSError, sqlite3.Error) as error:
@@ -222,7 +222,7 @@ def judge(
 
 
 def fail_at(seed: int, nth: int, raises: Raises, makes: Makes = Journalled) -> Played:
-    """Play a script whose `nth` call fails; say what is wrong with what is there afterwards."""
+    """Play a script whose `nth` call fails; return the problems of the content afterwards."""
     rng = Random(seed)
     script = batches(rng, 12)
     stages = expected(script)

@@ -1,8 +1,8 @@
-"""A journal round after round on a disk of ours: power cut, killed, or failing at any call.
+"""A journal round after round on a simulated disk: power cut, killed, or failing at any call.
 
-What stands in for the tables is a position: what they were told of (`followed`), and how far that
-is durable (`flushed`). A cut leaves them anywhere between the two. Then the entries that the
-journal gives back must be those that were acknowledged after that place, or one more.
+The tables are modelled by two positions: how far they follow (`followed`), and how far that is
+durable (`flushed`). A cut leaves them anywhere between the two. Then the journal must return the
+entries that were acknowledged after that place, or one more.
 """
 
 from collections.abc import Callable
@@ -24,19 +24,19 @@ Makes = Callable[[DiskOfFiles], Ring]
 
 
 def ring_on(files: DiskOfFiles) -> Ring:
-    """Return a small ring, so that a script of some entries goes round it."""
+    """Return a small ring, so that a script of some entries fills it more than once."""
     return Ring(files, KEY, file_bytes=FILE_BYTES, files_max=FILES_MAX)
 
 
 @dataclass(slots=True)
 class Tables:
-    """What the tables know: positions in order, up to where they were told, and durably so."""
+    """Model of the tables: how far they follow, and how far durably."""
 
     positions: list[Position] = field(default_factory=lambda: [START])
     followed: int = 0
     flushed: int = 0
     alone: set[int] = field(default_factory=lambda: {0})
-    """Numbers at which they say that they have everything, whatever the journal says."""
+    """Numbers at which the tables need no journal."""
 
     def after_a_cut(self, rng: Random) -> int:
         """Return the number that the tables may be at."""
@@ -44,7 +44,7 @@ class Tables:
 
 
 class Lap:
-    """A node's journal on a disk, and what it told its clients."""
+    """A node's journal on a disk, and its acknowledged entries."""
 
     def __init__(self, rng: Random, makes: Makes = ring_on) -> None:
         self.rng = rng
@@ -52,7 +52,7 @@ class Lap:
         self.disk = Disk()
         self.tables = Tables()
         self.bodies: list[bytes] = [b""]
-        """By number: what was written, of which the last may not be acknowledged."""
+        """Written entries by number; the last one may not be acknowledged."""
         self.acknowledged = 0
         self.boot = 0
         self.look: Callable[[str], None] = lambda call: None
@@ -74,25 +74,25 @@ class Lap:
         self.flush()
 
     def behind(self, ring: Ring, followed: int) -> list[Entry]:
-        """Open a journal for tables at a number; insist that it gives back what it should."""
+        """Open a journal for tables at a number; check the entries that it returns."""
         alone = followed in self.tables.alone
         entries = ring.open(self.tables.positions[followed], may_be_missing=alone)
         found = [ring.body(entry) for entry in entries]
-        told = self.bodies[followed + 1 : self.acknowledged + 1]
+        wanted = self.bodies[followed + 1 : self.acknowledged + 1]
         last = self.bodies[followed + 1 :]
-        if found not in (told, last):
+        if found not in (wanted, last):
             here = self.bodies[followed + 1 : followed + 1 + len(found)] == found
             raise Lost(followed + len(found)) if here else Odd(followed + len(found))
         return entries
 
     def make_files(self) -> None:
-        """Make what files there should be."""
+        """Create the files that the journal needs."""
         while (name := self.ring.wanted()) is not None:
             self.ring.make(name)
             self.ring.made(name)
 
     def turn(self) -> None:
-        """Do something that a node does."""
+        """Do a random step of a node."""
         chance = self.rng.random()
         if chance < 0.6:
             self.commit(self.rng.randbytes(self.rng.choice((0, 9, 700, 5000, 15000))))
@@ -106,7 +106,7 @@ class Lap:
             self.straight()
 
     def commit(self, body: bytes) -> None:
-        """Write an entry, and tell; wait for the tables while there is no place."""
+        """Write an entry, and acknowledge it; let the tables follow while there is no place."""
         while (entry := self.ring.next(self.boot, body)) is None:
             self.follow(1 << 30)
             self.flush()
@@ -117,15 +117,15 @@ class Lap:
         self.acknowledged += 1
 
     def follow(self, most: int) -> None:
-        """Tell the tables."""
+        """Let the tables follow."""
         self.tables.followed = min(self.tables.followed + most, self.acknowledged)
 
     def flush(self) -> None:
-        """Make durable what the tables were told."""
+        """Make the tables durable."""
         self.tables.flushed = self.ring.flushed = self.tables.followed
 
     def straight(self) -> None:
-        """Commit into the tables alone: they were told everything before, and it is durable."""
+        """Commit into the tables alone, once they have everything, durably."""
         self.follow(1 << 30)
         self.ring.end = self.ring.skip(self.boot)
         self.tables.positions.append(self.ring.end)
@@ -136,7 +136,7 @@ class Lap:
         self.flush()
 
     def go_on_from(self, disk: Disk, followed: int) -> None:
-        """Be the next process, on what a cut of power or a kill has left."""
+        """Continue as the next process, on the disk after a cut of power or a kill."""
         self.disk = disk
         tables = self.tables
         tables.positions = tables.positions[: followed + 1]
@@ -146,11 +146,11 @@ class Lap:
 
 
 class Lost(Exception):
-    """An entry that was acknowledged is not there."""
+    """An acknowledged entry is missing."""
 
 
 class Odd(Exception):
-    """What is there never was."""
+    """A content was never written."""
 
 
 def cut_laps_at_random(seed: int, images: int, makes: Makes = ring_on) -> Outcome:
@@ -192,19 +192,19 @@ def _play_until_an_end(lap: Lap) -> None:
             break
     lap.disk.before = lambda call: None
     if rng.random() < 0.5:
-        lap.go_on_from(lap.disk, lap.tables.followed)  # What it wrote is not durable yet.
+        lap.go_on_from(lap.disk, lap.tables.followed)  # Its writes are not durable yet.
     else:
         lap.go_on_from(lap.disk.cut(rng), lap.tables.after_a_cut(rng))
 
 
 class _noting:  # noqa: N801 - read as a verb
-    """Note what is wrong, as an outcome has it."""
+    """Note problems in an outcome."""
 
     def __init__(self, outcome: Outcome, seed: int) -> None:
         self._outcome, self._seed = outcome, seed
 
     def __enter__(self) -> None:
-        """Nothing yet."""
+        """Do nothing yet."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, Lost):
@@ -215,7 +215,7 @@ class _noting:  # noqa: N801 - read as a verb
 
 
 def fail_at(seed: int, nth: int, *, full: bool) -> tuple[int, list[str]]:
-    """Play a script whose `nth` call fails; return the calls made, and what a restart finds."""
+    """Play a script whose `nth` call fails; return the calls made, and a restart's problems."""
     outcome = Outcome()
     lap = Lap(Random(seed))
     calls = 0

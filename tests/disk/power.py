@@ -1,4 +1,4 @@
-"""Cuts of power at random calls of a script, and what the file says afterwards."""
+"""Cuts of power at random calls of a script, and the content of the file afterwards."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from tests.disk.vfs import Vfs
 
 @dataclass(slots=True)
 class Outcome:
-    """Images looked at, and what was wrong with some."""
+    """Images that were checked, and their problems."""
 
     images: int = 0
     lost: list[str] = field(default_factory=list)
-    """Batches that had been acknowledged and are not there."""
+    """Acknowledged batches that are missing."""
     odd: list[str] = field(default_factory=list)
-    """Contents that never were, and files that cannot be opened."""
+    """Contents that were never written, and files that cannot be opened."""
 
 
 def cut_at_random(
     seed: int, images: int, *, synchronous: str = "FULL", what: ModuleType = documents
 ) -> Outcome:
-    """Play one script of `what` is stored, and cut the power about `images` times on the way."""
+    """Play one script of the kind `what`, and cut the power about `images` times on the way."""
     rng = Random(seed)
     script = what.batches(rng, 40)
     outcome = Outcome()
@@ -65,7 +65,7 @@ class _Judge:
     outcome: Outcome
 
     def look(self, image: Disk, acknowledged: int, where: str) -> None:
-        """Open an image as a restart does, and hold what it has against what may be there."""
+        """Open an image as a restart does, and compare its content with the allowed ones."""
         self.outcome.images += 1
         try:
             found = self._reopened(image, as_a_start=self.outcome.images % 10 == 0)
@@ -73,7 +73,7 @@ class _Judge:
             self.outcome.odd.append(f"{where}: {error}")
             return
         except sqlite3.OperationalError as error:
-            # A file that has lost even the commit that made its tables.
+            # The file has lost even the commit that made its tables.
             self.outcome.lost.append(f"{where}: {error}, after {acknowledged}")
             return
         if found in self.stages[acknowledged : acknowledged + 2]:
@@ -84,7 +84,7 @@ class _Judge:
             self.outcome.odd.append(f"{where}: a content that never was")
 
     def _reopened(self, image: Disk, *, as_a_start: bool) -> int:
-        """Open an image, and return what it holds; `as_a_start` costs more than all the rest."""
+        """Open an image, and return its content; `as_a_start` costs more than all the rest."""
         vfs = Vfs(image)
         try:
             connection = Connection(vfs)

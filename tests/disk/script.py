@@ -1,4 +1,4 @@
-"""What is written to a disk: batches of every kind, and what the file holds after each."""
+"""Scripts of writes to a disk: batches of every kind, and the content after each."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -29,14 +29,14 @@ from tests.disk.connection import Connection
 from tests.docstore.storage.logs import Author
 
 NO_FILE = Path("/nonexistent/docstore.db-wal")
-"""The log's own length is not known here: it is copied back by the number of changes."""
+"""The log has no file here: it is copied back by the number of changes."""
 SLOTS = (1, 2, 700)
 
 
 def batches(rng: Random, number: int) -> list[list[Write]]:
     """Return batches as a node writes them: rows and promises, cuts, trims, versions, cursors.
 
-    One of twenty is of a load: rows and links enough for statements of many.
+    One of twenty is large: enough rows and links for statements of many lines.
     """
     author = Author()
     arrived = 0
@@ -64,11 +64,11 @@ def batches(rng: Random, number: int) -> list[list[Write]]:
             batch.append(SaveConfiguration(b"%d" % turn * 20))
         script.append(batch)
         if rng.random() < 0.15 and author.ends.get(slot, 0) > 4:
-            script.append(_let_go(rng, author, slot))
+            script.append(_removal(rng, author, slot))
     return script
 
 
-def _let_go(rng: Random, author: Author, slot: int) -> list[Write]:
+def _removal(rng: Random, author: Author, slot: int) -> list[Write]:
     """Trim, purge, or cut off the last row and write another in its place."""
     end = author.ends[slot]
     if rng.random() < 0.5:
@@ -82,7 +82,7 @@ def _let_go(rng: Random, author: Author, slot: int) -> list[Write]:
         versions = {"/notes": 2} if slot % 2 else {}
         return [Trim(slot, 0, kept, versions), Purge(slot, dead), record]
     author.ends[slot] = end - 1
-    # Under a link of its own, so that versions need not be taken back.
+    # Under a link of its own, so that no version has to be undone.
     return [Truncate(slot, end - 1), Append([author.row(slot, f"/notes/{slot}-cut{end}")])]
 
 
@@ -99,12 +99,12 @@ def prepared(connection: Connection) -> Writer:
 
 
 def content(connection: Any) -> int:
-    """Return what tells two contents of all tables apart."""
+    """Return a digest of the content of all tables."""
     parts: list[Any] = []
     for table in metadata.sorted_tables:
         if table.name == "journal":
-            continue  # Where the tables stand in it is no content, and its key is chance.
-        # The number of starts is another one after each.
+            continue  # The tables' place in it is no content, and its key is random.
+        # The number of starts changes with each.
         columns = [each.name for each in table.columns
                    if table.name != "node" or each.name not in ("boot", "checksum")]  # fmt: skip
         named = ", ".join(f'"{name}"' for name in columns)
@@ -129,7 +129,7 @@ def expected(script: Sequence[Sequence[Write]]) -> list[int]:
 
 
 def answers(connection: Any) -> Iterator[tuple[Query, object]]:
-    """Yield what a node asks its disk, and what it is told; None for what it is told is damaged."""
+    """Yield the queries of a node, with their answers; None for an answer that reports damage."""
     asked: list[Query] = []
     for slot in SLOTS:
         asked.append(Rows(slot, 1, 1 << 40))
@@ -139,4 +139,4 @@ def answers(connection: Any) -> Iterator[tuple[Query, object]]:
         yield query, None if isinstance(result, Corrupt) else result
 
 
-assert tables.CREATE, "the tables are those of a release"
+assert tables.CREATE, "the tables are the product's"

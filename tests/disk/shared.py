@@ -1,7 +1,7 @@
-"""A disk of ours whose files of SQLite are real ones too, so that several connections share them.
+"""A simulated disk whose files of SQLite are real ones too, so that several connections share them.
 
-What is written, and what of it is synced, is noted on the disk, whose power is cut. The index of
-the log is memory between connections, and no part of the disk.
+Writes and syncs are noted on the disk, whose power is cut. The index of the log is memory shared
+by connections, and no part of the disk.
 """
 
 from itertools import count
@@ -17,7 +17,7 @@ _names = count()
 
 
 class SharedVfs(apsw.VFS):
-    """Lets SQLite open real files, which are those of a disk as well."""
+    """Lets SQLite open real files, which are also on a simulated disk."""
 
     def __init__(self, disk: Disk) -> None:
         self.name = f"shared{next(_names)}"
@@ -30,7 +30,7 @@ class SharedVfs(apsw.VFS):
         super().__init__(self.name, base="")
 
     def path_of(self, name: str) -> str:
-        """Return what SQLite is to call a file."""
+        """Return the name of a file for SQLite."""
         return str(self._path / name)
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802 - SQLite's names

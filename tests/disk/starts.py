@@ -1,4 +1,4 @@
-"""Starts on what is left of a journal and its tables, and power that goes in the midst of one."""
+"""Starts on damaged journals and tables, and cuts of power within a start."""
 
 import contextlib
 import sqlite3
@@ -16,9 +16,9 @@ from tests.disk.script import batches, expected
 
 
 def cut_in_a_start(seed: int, makes: Makes = Journalled) -> Outcome:
-    """Fill the journal, kill, and cut the power at every call of the start on what is left.
+    """Fill the journal, kill, and cut the power at every call of the next start.
 
-    makes: that start, and those that come after it.
+    makes: makes the store of that start, and of later ones.
     """
     rng = Random(seed)
     script = batches(rng, 60)
@@ -40,7 +40,7 @@ def cut_in_a_start(seed: int, makes: Makes = Journalled) -> Outcome:
 
 
 def _filled(store: Journalled, script: Sequence[Sequence[Write]]) -> int:
-    """Commit until there is no place for more, with tables that lag; return how many commits."""
+    """Commit until the journal is full, with tables that lag; return how many commits."""
     for number, writes in enumerate(script):
         body = entries.packed(writes)
         if number < 15 or not store.backlog.fits(body):
@@ -57,9 +57,9 @@ def _filled(store: Journalled, script: Sequence[Sequence[Write]]) -> int:
 
 
 def boots_told(seed: int) -> list[int]:
-    """Start again and again after cuts of power; return the numbers of those that came about.
+    """Start again and again after cuts of power; return the numbers of the completed starts.
 
-    Now and then the tables are those from a life before, and the journal makes them whole.
+    Now and then the tables are those of an earlier start, and the journal makes them whole.
     """
     rng = Random(seed)
     disk, told, is_whole = Disk(), [], False
@@ -69,14 +69,14 @@ def boots_told(seed: int) -> list[int]:
         if is_whole and rng.random() < 0.3:
             journal = {name: disk.files[name] for name in disk.files if "journal/" in name}
             disk = Disk({name: file.now for name, file in (before.files | journal).items()})
-            is_whole = False  # What even older ones lack may have been overwritten.
+            is_whole = False  # Entries that even older tables lack may have been overwritten.
         else:
             is_whole = len(told) > known
     return told
 
 
 def _a_life(disk: Disk, rng: Random, told: list[int]) -> Disk:
-    """Start and commit a little; return what is left by a cut of power on the way, or after it."""
+    """Start and commit a little; return the disk after a cut of power on the way, or at the end."""
     left, image = rng.randrange(1, 60), None
 
     def cut(call: str) -> None:

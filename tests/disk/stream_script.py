@@ -1,4 +1,4 @@
-"""What is written to a disk of streams: commits of every kind, and what the file holds after each.
+"""Scripts of writes to a disk of streams: commits of every kind, and the content after each.
 
 The same functions as in `script.py`, so that the same cuts and failures are played on both.
 """
@@ -94,7 +94,7 @@ def _headers(ledger: PartitionLedger, name: str) -> list[BatchHeader]:
 def _appended(
     rng: Random, ledger: PartitionLedger, names: Sequence[str], is_anew: bool
 ) -> AppendBatches:
-    """One of twenty is of many batches: enough for statements of many lines."""
+    """Return an append; one of twenty has enough batches for statements of many lines."""
     raws: list[tuple[str, bytes]] = []
     for name in names:
         end = 0 if is_anew else ledger.recovered(1).partitions[name].end
@@ -114,10 +114,10 @@ def prepared(connection: Any) -> PartitionWriter:
 
 
 def content(connection: Any) -> int:
-    """Return what tells two contents of all tables apart."""
+    """Return a digest of the content of all tables."""
     parts: list[Any] = []
     for table in metadata.sorted_tables:
-        # The number of starts is another one after each.
+        # The number of starts changes with each.
         columns = [each.name for each in table.columns
                    if table.name != "file" or each.name in ("format", "schema")]  # fmt: skip
         named = ", ".join(f'"{name}"' for name in columns)
@@ -141,7 +141,7 @@ def expected(script: Sequence[Sequence[PartitionWrite]]) -> list[int]:
 
 
 def answers(connection: Any) -> Iterator[tuple[PartitionQuery, object]]:
-    """Yield what a node asks its disk, and what it is told; None for what it is told is damaged."""
+    """Yield the queries of a node, with their answers; None for an answer that reports damage."""
     for name in NAMES:
         for query in (Batches(name, 0, 1 << 40, 1 << 30), At(name, 1 << 49), Oldest(name, 99)):
             [result] = partition_reading.answer(connection, [query])

@@ -1,4 +1,4 @@
-"""A disk of ours under SQLite (`disk.py`): what was written, what is durable, what goes wrong."""
+"""A simulated disk under SQLite (`disk.py`): its writes, which are durable, its faults."""
 
 from itertools import count
 from typing import Any
@@ -26,7 +26,7 @@ class Vfs(apsw.VFS):
         super().__init__(self.name, base="")
 
     def path_of(self, name: str) -> str:
-        """Return what SQLite is to call a file."""
+        """Return the name of a file for SQLite."""
         return name
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802 - SQLite's names
@@ -83,13 +83,13 @@ class _Open:
         return False
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        """Nobody else has the file."""
+        """Do nothing: no other connection has the file."""
 
     def xUnlock(self, level: int) -> None:  # noqa: N802
-        """Nobody else wants it."""
+        """Do nothing: no other connection wants the file."""
 
     def xClose(self) -> None:  # noqa: N802
-        """Closing is not syncing."""
+        """Do nothing: closing does not sync."""
 
 
 def _before(disk: Disk, call: str) -> None:

@@ -1,32 +1,32 @@
 """A broker for the tests of roles on Kafka: librdkafka's mock cluster, in a process of its own.
 
-The library comes with the wheel of confluent-kafka and exports what its own tests use, so three
-commands in ctypes are a broker in 50 ms: no Java, no port to choose, partitions at will. A process
-of its own, because its asserts abort whoever they happen in. It is told what to do line by line:
+The library comes with the wheel of confluent-kafka and exports the functions of its own tests, so
+three commands in ctypes are a broker in 50 ms: no Java, no port to choose, partitions at will. It
+has a process of its own, which its asserts abort. It gets commands line by line:
 
     with Broker() as broker:
         broker.create_topic("pricing", partitions=6)
         KafkaRole(broker.bootstrap, "pricing", ...)
 
-It stands for a real one in what we rest on: joins, generations, assignments by the group's leader,
-sessions, offsets of records, and commits that are refused from who is no member of this
-generation. Where it is awkward:
+It behaves like a real one where roles depend on it: joins, generations, assignments by the group's
+leader, sessions, offsets of records, and commits that are rejected from any client that is no
+member of this generation. Where it differs, or limits the tests:
 
-| what                                                          | what follows                     |
+| behaviour                                                     | consequence                      |
 |---------------------------------------------------------------|----------------------------------|
-| a commit is checked by member and generation, not by who was  | as real brokers do; proofs have  |
-| assigned the partition                                        | an era                           |
+| a commit is checked by member and generation, not by the      | as real brokers do; proofs have  |
+| assignment of the partition                                   | an era                           |
 | a commit does not renew the session, only a heartbeat does    | members send both                |
 | while members join, no heartbeat counts                       | S must exceed a rebalance        |
-| a rebalance takes S - 1 s if S is over 1 s, else S, whoever   | S = 1.5 s in tests               |
-| has come back; only a first join takes `first_join_ms`        |                                  |
-| who is silent is looked for once a second                     | S + 1 s until it is noticed      |
-| records have the constant 1234 as their time                  | nothing rests on a broker's time |
+| a rebalance takes S - 1 s if S is over 1 s, else S, even if   | S = 1.5 s in tests               |
+| all are back; only a first join takes `first_join_ms`         |                                  |
+| silent members are searched for once a second                 | S + 1 s until they are removed   |
+| records have the constant 1234 as their time                  | no rule uses a broker's time     |
 | the first assignor of all members must be one, or it aborts   | members know only RoundRobin     |
 | no way to delete records, to reset offsets, to check rights   | errors are pushed instead        |
 
-`rd_kafka_mock_*` is "experimental": a wheel without it, or no wheel, and the tests are skipped
-with that as the reason. Those of `ledgers.py` are also played on docstore's own listener.
+`rd_kafka_mock_*` is "experimental": without it, or without a wheel, the tests are skipped with that
+as the reason. Those of `ledgers.py` are also played on docstore's own listener.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any, Self
 
 PRODUCE, FETCH, COMMIT = 0, 1, 8
-"""Keys of requests, by which they are made to fail."""
+"""Keys of requests that tests make fail."""
 LOADING, NOT_LEADER, UNKNOWN_MEMBER, TOPIC_DENIED, GROUP_DENIED = 14, 6, 25, 29, 30
 """Errors of the protocol: three that pass by themselves, and two that do not."""
 
@@ -56,11 +56,11 @@ SYMBOLS: dict[str, tuple[Any, ...]] = {
     ),
     "rd_kafka_mock_clear_request_errors": (None, POINTER, ctypes.c_int16),
 }
-"""What is called, by name: the type of the answer, then those of the arguments."""
+"""Name of a function -> the type of its result, then those of its arguments."""
 
 
 def library() -> ctypes.CDLL:
-    """Return the wheel's librdkafka, typed. Raises LookupError that says what is missing."""
+    """Return the wheel's librdkafka, typed. Raises LookupError that names the missing part."""
     found = importlib.util.find_spec("confluent_kafka")
     if found is None or found.origin is None:
         raise LookupError("confluent-kafka is not installed")
@@ -84,7 +84,7 @@ class Broker:
         """first_join_ms: how long an empty group waits for more members than its first."""
         command = [sys.executable, "-m", __name__, str(first_join_ms)]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(  # Its complaint that it has no peers goes nowhere.
+        self._process = subprocess.Popen(  # Its warning that it has no peers is dropped.
             command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
         )
         self.bootstrap = self._answer()
@@ -96,7 +96,7 @@ class Broker:
         self._ask("delete", name)
 
     def advertise(self, port: int) -> None:
-        """Let clients be told that the broker is at this port of this host."""
+        """Advertise the broker at this port of this host."""
         self._ask("advertise", port)
 
     def fail(self, request: int, error: int, times: int = 1) -> None:
@@ -127,7 +127,7 @@ class Broker:
 
 
 def serve(first_join_ms: int) -> None:
-    """Be the broker until no more commands come."""
+    """Run the broker until the commands end."""
     lib = library()
     complaint = ctypes.create_string_buffer(512)
     client = lib.rd_kafka_new(0, None, complaint, len(complaint))

@@ -1,4 +1,4 @@
-"""The broker, once for all tests of a worker, and the ledger that each test gets of it."""
+"""The broker, once for all tests of a worker, and the ledger of each test."""
 
 import importlib.util
 from collections.abc import AsyncIterator, Iterator
@@ -40,14 +40,14 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[str]:
-    """The URL of a group of one node."""
+    """Give the URL of a group of one node."""
     with LocalCluster(1) as nodes:
         yield nodes.urls[0]
 
 
 @pytest.fixture(scope="session")
 def listener() -> Iterator["Listener"]:
-    """A node that Kafka clients reach by a road."""
+    """Give a node that Kafka clients reach by a road."""
     from tests.kafka.ledgers import Listener
 
     with claim_ports() as claim:

@@ -1,8 +1,8 @@
-"""Where roles are led by induction, for tests that hold on each of them (scenario N18).
+"""Ledgers on which roles are led by induction, for tests that hold on each of them (scenario N18).
 
-A test takes the fixture `ledger` and knows no more of it than stands in `Ledger`: who joins, who is
-cut off, and how long things take there. To add one, write a class like these and name it in
-LEDGERS: it is made for each test, and is a context in that test's loop.
+A test takes the fixture `ledger` and uses only `Ledger`: members join, members are cut off, and
+bounds of times. To add one, write a class like these and name it in LEDGERS: it is made for each
+test, and is a context in that test's loop.
 """
 
 import itertools
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 class Role(Protocol):
-    """One member's sight of the roles."""
+    """One member's view of the roles."""
 
     def leads(self, role: int) -> bool: ...
     def leads_key(self, key: str) -> bool: ...
@@ -42,14 +42,14 @@ class Role(Protocol):
 
 
 class Ledger(Protocol):
-    """What assigns partitions to members. Times are in seconds, and bounds: not what is usual."""
+    """A service that assigns partitions to members. Times are upper bounds in seconds."""
 
     window_s: float
     """T of exclusive roles."""
     alone_s: float
-    """From the moment when one member joins nobody until it leads everything."""
+    """From the join of a first member until it leads everything."""
     shared_s: float
-    """From the join of another one until both lead."""
+    """From the join of a second one until both lead."""
     succession_s: float
     """From a member's crash until its roles are led by another."""
 
@@ -59,16 +59,16 @@ class Ledger(Protocol):
         """Return a member that joins as it is entered; callbacks as `on_acquired=`."""
 
     def cut(self, name: str) -> None:
-        """Let nothing of this member pass any more: it is told nothing of that."""
+        """Drop all messages of this member, unnoticed by it."""
 
     def kill(self, name: str) -> None:
-        """Cut it off as if its process had died: connections are closed, it says no word."""
+        """Cut it off as if its process had died: connections are closed without a leave."""
 
     def heal(self, name: str) -> None:
-        """End either."""
+        """End a cut or a kill."""
 
     def mute(self) -> None:
-        """Answer nobody's proofs any more, although sessions live."""
+        """Stop answering proofs, although sessions live."""
 
     def unmute(self) -> None:
         """Answer proofs again."""
@@ -78,7 +78,7 @@ class Ledger(Protocol):
 
 
 class Listener(NamedTuple):
-    """A node of ours. port: for Kafka clients, which are told to use the port `advertised`."""
+    """A docstore node. port: for Kafka clients, to which it advertises the port `advertised`."""
 
     url: str
     port: int
@@ -89,10 +89,10 @@ class OnMock:
     """Kafka, by the mock broker: a group and a topic of its own for each test."""
 
     session_s, window_s = 1.5, 0.7
-    # A first join 0.1, a later one S - 1; then G, and one commit: a window is plenty for it.
+    # A first join takes 0.1, a later one S - 1; then G, and one commit: less than a window.
     alone_s = 0.1 + 3 * window_s
     shared_s = REBALANCE_S + 3 * window_s
-    # Silence is looked for once a second.
+    # Silent members are searched for once a second.
     succession_s = session_s + 1.0 + shared_s
 
     def __init__(self, broker: Broker, partitions: int) -> None:
@@ -163,7 +163,7 @@ class OnMock:
 
 
 class OnListener(OnMock):
-    """Kafka, by a node of ours that listens for its clients; they reach it by the road."""
+    """Kafka, by a docstore node that listens for its clients; they reach it by the road."""
 
     alone_s = 0.5 + 3 * OnMock.window_s
 
@@ -190,7 +190,7 @@ class OnListener(OnMock):
 
 
 class OnNodes:
-    """Here: a document of roles on a node of ours, which each member reaches by a proxy."""
+    """A document of roles on a docstore node, which each member reaches by a proxy."""
 
     session_s = 1.5
     window_s = session_s / 2.0
@@ -265,4 +265,4 @@ LEDGERS: dict[str, Callable[[pytest.FixtureRequest, int], Ledger]] = {
     "native": on_nodes,
     "listener": on_listener,
 }
-"""By name: how a ledger of so many partitions is made for a test."""
+"""Name -> how to make a ledger with a number of partitions for a test."""

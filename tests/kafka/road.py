@@ -1,16 +1,15 @@
 """The road between clients and the mock broker, on which each client can be cut off by its name.
 
-The broker tells clients that it is here; what they say is passed on, whole request by whole
-request, so that a client can be told by the name that each request carries. Two things are done
-to them:
+The broker advertises this address; requests are passed on, one whole request after the other, and
+each names its client. Two things happen to them:
 
-* `cut(name)`: nothing of this client passes any more, in either direction, and its connections
-  stay open: what a lost network looks like from both ends. `kill(name)` closes them, old and new,
-  as the kernel does for a process that died. `heal(name)` ends either; what was held back is lost.
-  `hold(name)` only keeps the answers, as a process does that stands still, until `release(name)`.
-* Who leads the group says last who gets what. The mock broker gives everybody their part the
-  moment the leader has said it, and answers INVALID_REQUEST to a member that asks afterwards; a
-  real one answers both. So the leader's word waits until all who have joined have asked.
+* `cut(name)`: no bytes of this client pass any more, in either direction, and its connections stay
+  open: what a lost network looks like from both ends. `kill(name)` closes them, old and new, as the
+  kernel does for a process that died. `heal(name)` ends either; held bytes are lost. `hold(name)`
+  only keeps the answers, as a paused process does, until `release(name)`.
+* The assignments of the group's leader go last. The mock broker gives all members their partitions
+  at the moment of the assignments, and answers INVALID_REQUEST to a member that asks afterwards; a
+  real one answers both. So the assignments wait until all members that have joined have asked.
 """
 
 import asyncio
@@ -26,27 +25,27 @@ from kio.serial import entity_reader, entity_writer
 
 COMMIT, JOIN_GROUP, SYNC_GROUP = 8, 11, 14
 LEADERS_WORD_WAITS_S = 0.5
-"""At most: who has joined may have gone since."""
+"""Upper bound: a member that has joined may have gone since."""
 
 
 class Road:
     """All connections of one test. Use it as a context, within the test's own loop."""
 
     def __init__(self, host: str, port: int, own_port: int = 0) -> None:
-        """host, port: where the broker really is. own_port: 0 for any free one."""
+        """host, port: address of the broker. own_port: 0 for any free one."""
         self._host, self._port = host, port
         self._own_port = own_port
         self.is_muted = False
-        """Whether clients are told that their commits cannot be taken now."""
+        """Whether all commits are answered as temporarily rejected."""
         self._commits: dict[tuple[asyncio.StreamWriter, bytes], int] = {}
         """(connection, number of a commit) -> the version of the request."""
         self._cut: set[str] = set()
         self._killed: set[str] = set()
         self._held: dict[str, asyncio.Event] = {}
         self.asked = Counter[tuple[str, int]]()
-        """How often a client has asked for what: (name, key of the request)."""
+        """(client, key of the request) -> number of requests."""
         self._joining: set[str] = set()
-        """Who has asked to join, and not asked for its part yet."""
+        """Clients that have asked to join, and not yet for their partitions."""
         self._writers: dict[asyncio.StreamWriter, str] = {}
         self._carriers: set[asyncio.Task[None] | None] = set()
         self._server: asyncio.Server | None = None
@@ -58,7 +57,7 @@ class Road:
 
     @property
     def bootstrap(self) -> str:
-        """Return what a client is to be given, so that all it says comes along here."""
+        """Return the address for clients whose requests are to pass here."""
         return f"127.0.0.1:{self.port}"
 
     def cut(self, name: str) -> None:
@@ -71,7 +70,7 @@ class Road:
     def heal(self, name: str) -> None:
         self._cut.discard(name)
         self._killed.discard(name)
-        self._close(name)  # Requests were lost: the connection is of no use to anybody.
+        self._close(name)  # Requests were lost: the connection is useless.
 
     def hold(self, name: str) -> None:
         self._held[name] = asyncio.Event()
@@ -131,7 +130,7 @@ class Road:
                 await forth.drain()
 
     async def _order(self, name: str, frame: bytes) -> None:
-        """Return once this request may go on."""
+        """Return once this request may be passed on."""
         key = _key_of(frame)
         if key == JOIN_GROUP:
             self._joining.add(name)
@@ -182,7 +181,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 def _text_at(frame: bytes, at: int) -> tuple[str, int]:
-    """Return a text behind its length of two bytes, and where it ends; -1 is no text."""
+    """Return a text after its length of two bytes, and where it ends; -1 is no text."""
     length = max(0, struct.unpack_from(">h", frame, at)[0])
     return frame[at + 2 : at + 2 + length].decode(), at + 2 + length
 

@@ -1,4 +1,4 @@
-"""Scenario N19: what the unit tests of goneli (Fast NELI, for Go) ask, each on our ledgers.
+"""Scenario N19: the unit tests of goneli (Fast NELI, for Go), each on our ledgers.
 
 | theirs                                  | ours                                                   |
 |-----------------------------------------|--------------------------------------------------------|
@@ -131,7 +131,7 @@ async def test_nobody_leads_before_the_last_one_has_cleaned_up(ledger: Ledger) -
         await until(lambda: all_led(a), ledger.alone_s)
         async with ledger.member("b", on_acquired=begin) as b:
             await until(lambda: shared(a, b), ledger.shared_s)
-            # It leads a moment before it is told so.
+            # It leads a moment before its callback runs.
             await until(lambda: len(begun) == 2, ledger.shared_s)
     for partition in begun:
         cleaned_up = said.index(("a has cleaned up", partition))

@@ -1,4 +1,4 @@
-"""What roles on Kafka do with what only Kafka says: errors, offsets, topics."""
+"""Roles on Kafka: behaviour that only Kafka has: errors, offsets, topics."""
 
 import asyncio
 import os

@@ -97,6 +97,6 @@ async def test_n15_without_a_heartbeat_nothing_is_led_although_no_event_came(
     async with ledger.member("a") as a:
         await until(lambda: all_led(a), ledger.alone_s)
         latest = now() + ledger.window_s
-        while now() < latest:  # Its loop stands still, so nothing can reach it.
+        while now() < latest:  # Its loop is blocked, so nothing can reach it.
             time.thread_time()
         assert not any(a.leads(role) for role in ROLES)
