@@ -13,7 +13,7 @@ CAUGHT_BY = {
     "applied-forgotten": 2,
     "cursor-before-its-page": 553,
     "echoes-applied": 79,
-    "everybody-counts-as-replica": 217,
+    "every-peer-counts-as-replica": 217,
     "losers-forgotten": 0,
     "names-not-asked-for": 0,
     "one-hand-on-all-branches": 2,
@@ -26,7 +26,7 @@ AIMED = {
     "cursor-before-its-page": Shape(
         level=1, links=12, clients=8, page_rows=2, kinds=("crash", "storm", "storm", "slow", "slow")
     ),
-    "everybody-counts-as-replica": Shape(
+    "every-peer-counts-as-replica": Shape(
         level=2,
         size=5,
         factor=3,

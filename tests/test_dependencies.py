@@ -85,18 +85,18 @@ def declared() -> set[str]:
     return {name for group in groups for name in names_in(group)}
 
 
-def test_what_is_declared_is_used(declared: set[str]) -> None:
+def test_declared_packages_are_used(declared: set[str]) -> None:
     texts = [source.text for source in sources()]
     assert not idle(declared, set().union(*map(imported_by, texts)))
 
 
-def test_what_is_said_to_be_started_is(declared: set[str]) -> None:
+def test_packages_said_to_be_started_are_started(declared: set[str]) -> None:
     assert STARTED.keys() | MODULES.keys() <= declared
     for path, words in STARTED.values():
         assert words in (ROOT / path).read_text("utf-8"), f"{path} does not say {words}"
 
 
-def test_the_locks_name_what_is_declared(declared: set[str]) -> None:
+def test_the_locks_name_the_declared_packages(declared: set[str]) -> None:
     extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
     makefile = (ROOT / "Makefile").read_text("utf-8")
     apart, *_ = re.findall(r"^MORE_EXTRAS := (.*)$", makefile, re.MULTILINE)

@@ -88,7 +88,7 @@ def node_of(variables: Mapping[str, str]) -> Config:
     return parse(from_environment(variables_of_the_image() | dict(variables)))
 
 
-def test_the_image_is_made_of_what_is_there() -> None:
+def test_the_image_is_made_of_existing_files() -> None:
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     for pattern in (word for line in copied for word in line.split()):
         assert list(ROOT.glob(pattern)), f"{pattern} is missing"
@@ -131,7 +131,7 @@ def test_compose_starts_a_group_of_three() -> None:
     assert job["static_configs"] == [{"targets": [f"{name}:8001" for name in nodes]}]
 
 
-def test_compose_mounts_what_is_there_on_ports_of_this_machine() -> None:
+def test_compose_mounts_existing_files_and_has_local_ports() -> None:
     ports = [port for each in services().values() for port in each["ports"]]
     assert len(set(ports)) == len(ports)
     assert all(port.startswith("127.0.0.1:") for port in ports)

@@ -34,7 +34,7 @@ def test_all_states_of_three_ballots_and_two_batches(late: int, crashes: int) ->
     ("rule", "states"),
     [("own-log-as-base", 12_000), ("quorum-of-the-living", 20_000)],
 )
-def test_a_missing_rule_is_met(rule: str, states: int) -> None:
+def test_a_missing_rule_is_noticed(rule: str, states: int) -> None:
     with ablated(rule):
         found = explore(Bounds(crashes=0), states)
     assert found.problem
@@ -42,7 +42,7 @@ def test_a_missing_rule_is_met(rule: str, states: int) -> None:
 
 
 @pytest.mark.parametrize("rule", ["own-log-as-base", "one-promise", "quorum-of-the-living"])
-def test_a_missing_rule_is_met_with_a_message_late(rule: str) -> None:
+def test_a_missing_rule_is_noticed_with_a_late_message(rule: str) -> None:
     with ablated(rule):
         found = explore(Bounds(crashes=0, late=1), 5_000)
     assert found.problem

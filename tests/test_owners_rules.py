@@ -59,7 +59,7 @@ def test_a_missing_rule_that_seeds_rarely_need_fails_a_test(name: str) -> None:
         NOTICED_BY[name]()
 
 
-def test_the_list_has_every_rule_that_can_be_taken_away_once() -> None:
+def test_the_list_has_every_removable_rule_once() -> None:
     assert sorted(NAMES) == sorted([*RULES, *OF_THE_VOTE, *ON_KAFKA])
 
 

@@ -225,7 +225,7 @@ def test_blocks_play_in_their_order(
 
 
 @pytest.mark.parametrize("page", OURS, ids=name_of)
-def test_fences_say_what_they_are(page: Path) -> None:
+def test_fences_name_their_language(page: Path) -> None:
     for block in blocks_of(page):
         assert block.language in LANGUAGES, f"{block.place}: sh and python are pasted, else text"
         if block.language == "toml":

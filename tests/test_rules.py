@@ -142,7 +142,7 @@ def test_a_rule_that_is_nowhere_is_noticed(text: str) -> None:
         "P3 = 1",
     ],
 )
-def test_what_is_no_rule_is_let_pass(text: str) -> None:
+def test_labels_of_no_rule_are_accepted(text: str) -> None:
     assert unknown(cited(Source("docstore/x.py", text)), rules_on(PAGE)) == []
 
 

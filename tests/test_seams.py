@@ -100,7 +100,7 @@ def _named(dotted: str) -> Any:
         return getattr(importlib.import_module(module), name)
 
 
-def test_what_is_patched_is_marked_and_what_is_marked_is_patched() -> None:
+def test_exactly_the_patched_definitions_are_marked() -> None:
     patched = {place_of(*change) for module in MODULES for change in changes_of(module)}
     marks = set().union(
         *(marked(each) for each in sources() if each.is_under("docstore", "gossip"))

@@ -38,14 +38,14 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
     assert outcome.counters["SI5"] > 50
 
 
-def test_without_faults_nothing_ends_that_is_not_given_up() -> None:
+def test_without_faults_no_lease_expires() -> None:
     outcome = run(0, Shape(kinds=(), actor_kinds=(), trouble=0.0, loss=0.0))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["lease expired"] == 0
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "nonExclusive"])
-def test_n10_without_faults_nobody_stops_leading_what_stays_its_own(mode: str) -> None:
+def test_n10_without_faults_no_member_stops_leading_a_role_it_keeps(mode: str) -> None:
     outcome = run(0, replace(BOTH, mode=mode, straggle=0.0, slowpokes=0.0))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["acquired"] > outcome.counters["revoked"] > 0
@@ -67,19 +67,19 @@ def test_in_ten_hours_of_exclusive_roles_no_two_lead_at_one_instant() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_an_ending_is_not_made_again_under_a_later_own_epoch_the_same_node(seed: int) -> None:
+def test_an_ending_is_not_repeated_under_a_later_epoch_of_the_same_node(seed: int) -> None:
     outcome = run(seed, DELUDED)
     assert (outcome.problems, outcome.stuck) == ([], [])
 
 
-def test_a_role_that_nobody_led_is_led_in_time_once_everything_is_mended() -> None:
+def test_a_role_without_a_leader_gets_one_in_time_after_healing() -> None:
     """Run the seed of the first 400 that takes longest: 1.1 s of the allowed 6.6 s."""
     outcome = run(81, shape_of(81, beside=()))
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.counters["SI3"] > 100
 
 
-def test_a_term_ends_with_its_process_however_soon_it_is_back() -> None:
+def test_a_term_ends_with_its_process_even_after_a_quick_restart() -> None:
     bench = RegisterBench(0, Shape())
     link = bench.shape.turns[0]
     owner = bench.owner_of(link)

@@ -13,14 +13,14 @@ def test_in_no_order_of_events_do_two_lead() -> None:
     assert found.states >= 1_500
 
 
-def test_an_update_for_any_term_is_met() -> None:
+def test_an_update_for_any_term_is_noticed() -> None:
     with without("groups-changed-under-any-reign"):
         found = explore(Bounds(beats=5), 5_000, begin=World)
     assert found.problem.startswith("Violation: SI1")
 
 
 @pytest.mark.thorough
-def test_a_member_that_is_confirmed_while_it_is_being_removed_is_met() -> None:
+def test_a_confirmed_member_under_removal_is_noticed() -> None:
     with without("members-confirmed-though-leaving"):
         found = explore(Bounds(), 40_000, begin=World)
     assert found.problem.startswith("Violation: SI1")

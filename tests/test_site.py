@@ -59,7 +59,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     assert (site / "search/search_index.js").is_file()
 
 
-def test_reference_has_what_there_is(site: Path) -> None:
+def test_the_reference_has_commands_methods_and_requests(site: Path) -> None:
     pages = {each.stem: each.read_text("utf-8") for each in (site / "reference").glob("*.html")}
     assert 'id="docstore-backup-create"' in pages["commands"]
     assert "--tls-cert-file" in pages["commands"]

@@ -78,7 +78,7 @@ def test_most_of_them_happen_at_once() -> None:
 
 
 @pytest.mark.thorough
-def test_what_may_happen_to_sessions_does() -> None:
+def test_every_event_of_sessions_happens() -> None:
     counters: Counter[str] = Counter()
     for seed in range(60, 120):
         counters.update(sessions.run(seed, sessions_shapes.shape_of(seed)).counters)
@@ -88,7 +88,7 @@ def test_what_may_happen_to_sessions_does() -> None:
 
 
 @pytest.mark.slow
-def test_what_may_happen_to_sessions_happens_a_hundred_times() -> None:
+def test_every_event_of_sessions_happens_a_hundred_times() -> None:
     counters: Counter[str] = Counter()
     for seed in range(30_000, 34_000):
         if all(counters[name] >= 100 for name in OF_SESSIONS):

@@ -89,7 +89,7 @@ def test_a_pinned_seed_of_a_compacted_topic_breaks_nothing(seed: int, cleanup: s
 
 
 @pytest.mark.thorough
-def test_an_unclean_election_loses_only_what_its_leader_lacks() -> None:
+def test_an_unclean_election_loses_only_records_its_leader_lacks() -> None:
     for seed in range(SEEDS_MAX):
         outcome = run(seed, UNCLEAN)
         assert (outcome.problems, outcome.stuck) == ([], [])
@@ -142,7 +142,7 @@ def test_a_missing_rule_that_runs_seldom_need_fails_a_test(rule: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("rule", sorted(MORE))
-def test_what_a_missing_rule_spares_is_counted_more_often(rule: str) -> None:
+def test_a_missing_rule_that_breaks_no_promise_costs_more_elections(rule: str) -> None:
     shape, event = RULES[rule].aim, MORE[rule]
 
     def counted() -> int:

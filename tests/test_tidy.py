@@ -146,7 +146,7 @@ POLL_S_MAX = 0.1
 # --- allowed imports -----------------------------------------------------------------------
 
 
-def gossip_imports_no_store(source: Source) -> Iterator[str]:
+def gossip_does_not_import_docstore(source: Source) -> Iterator[str]:
     """Membership must be usable, and testable, without a store."""
     if source.is_under("gossip"):
         for line, name in source.imports:
@@ -405,7 +405,7 @@ def events_have_no_values(source: Source) -> Iterator[str]:
 
 
 RULES: list[Rule] = [
-    gossip_imports_no_store,
+    gossip_does_not_import_docstore,
     only_node_meets_gossip,
     pure_modules_stay_pure,
     packages_import_lower_floors,
@@ -455,7 +455,7 @@ def test_excuses_are_still_needed_and_say_why(house: list[Source]) -> None:
     assert all(len(why) >= 20 for _ceiling, why in EXCUSED.values())
 
 
-def test_what_the_lists_name_exists() -> None:
+def test_named_files_exist() -> None:
     named = [path for path in (*PARTS, *WORLDLY_BUT) if not path.endswith("*")]
     missing = [path for path in named if not (ROOT / path).exists()]
     assert not missing, f"named here, but not in the tree: {missing}"

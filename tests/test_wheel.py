@@ -137,7 +137,7 @@ def test_the_wheel_carries_the_man_page_and_completions(python: Path, wheel: Pat
     assert completed == "status"
 
 
-def test_a_build_alone_has_what_it_requires(tmp_path: Path) -> None:
+def test_an_isolated_build_has_its_requirements(tmp_path: Path) -> None:
     """Build as pip does: only the requirements of `build-system` are on `sys.path`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     apart = tmp_path / "apart"
@@ -165,7 +165,7 @@ def needed_by(requirements: Iterable[str]) -> set[str]:
     return names.union(*(needed_by(metadata.requires(name) or ()) for name in names))
 
 
-def test_a_type_checker_finds_what_make_installs(
+def test_a_type_checker_finds_the_package_that_make_installs(
     python: Path, source: Path, tmp_path: Path
 ) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")

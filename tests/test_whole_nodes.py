@@ -86,7 +86,7 @@ def test_the_weaker_levels_go_on_where_a_node_starts_alone(kind: type[Run]) -> N
 # Seeds 1 and 4 notice each of two removed rules; the first is the quicker.
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("seed", tiers([], (1, 4)))
-def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledged(
+def test_all_nodes_enforce_an_acknowledged_declaration(
     seed: int,
 ) -> None:
     outcome = run(seed, Declaring)
@@ -97,7 +97,7 @@ def test_what_a_declaration_forbids_is_refused_everywhere_once_it_is_acknowledge
 
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("kind", tiers([Holding], (HoldingLong, HoldingLongOfFive)))
-def test_whichever_directed_link_is_held_all_else_goes_on_within_seconds(kind: type[Run]) -> None:
+def test_while_any_directed_link_is_held_requests_end_within_seconds(kind: type[Run]) -> None:
     outcome = run(1, kind)
     assert (outcome.problems, outcome.stuck) == ([], [])
     assert outcome.operations > 100
@@ -145,7 +145,7 @@ def test_a_journal_that_rots_or_is_an_older_one_ends_its_node_or_is_whole(seed: 
 @pytest.mark.parametrize(
     ("rule", "first"), [("a-hole-is-a-tail", 15), ("a-missing-journal-is-none", 0)]
 )
-def test_damage_that_is_taken_for_whole_is_noticed(rule: str, first: int) -> None:
+def test_damage_treated_as_whole_is_noticed(rule: str, first: int) -> None:
     with ablated(rule):
         assert any(run(seed, Spoiling).problems for seed in range(first, first + 12))
 

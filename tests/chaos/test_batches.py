@@ -21,7 +21,7 @@ def batch(uid: str, *links: str, status: int = 0) -> list[Op]:
 
 
 @pytest.mark.parametrize("status", [0, 200, 409, 504])
-def test_of_a_batch_there_is_all_at_one_time_or_nothing(status: int) -> None:
+def test_a_batch_is_stored_whole_at_one_time_or_not_at_all(status: int) -> None:
     ops = batch("b1", ORDER, LINES[0], status=status)
     assert list(wrong_batches(ops, stored())) == []
     assert list(wrong_batches(ops, stored((ORDER, "b1", 7), (LINES[0], "b1", 7)))) == []
@@ -34,7 +34,7 @@ def test_other_operations_are_no_batches() -> None:
     assert list(wrong_batches(alone, {**stored(), "/chaos/a": {}})) == []
 
 
-def test_all_that_was_read_for_a_moment_was_there_then() -> None:
+def test_versions_read_for_an_instant_existed_then() -> None:
     history = stored((ORDER, "b1", 5), (LINES[0], "b1", 5), (ORDER, "b2", 9), (LINES[0], "b2", 9))
 
     def wrong(at_us: int, *versions: int) -> list[str]:

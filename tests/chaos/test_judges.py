@@ -55,7 +55,7 @@ def test_offsets_and_tokens_that_go_back_are_seen() -> None:
     assert len(watched.wrong) == 2
 
 
-def test_what_was_acknowledged_must_be_processed_where_it_stands() -> None:
+def test_an_acknowledged_record_must_be_processed_at_its_place() -> None:
     flown = Flown(places={(0, 1): Position(0, 7)})
     said = {"a": ["1.0 0 7 0 1"]}
     assert list(missed(flown, list(processed(said)))) == []

@@ -17,26 +17,26 @@ def test_an_answer_after_deadline_and_slack_is_late(now: float, late: bool) -> N
 
 
 @pytest.mark.parametrize("ended", [107.0, float("inf")])
-def test_a_node_is_not_held_to_the_time_that_it_stood_still(ended: float) -> None:
+def test_a_pause_of_the_node_does_not_count(ended: float) -> None:
     assert not _late(Pause("n1", 99.0, ended), now=109.0)
 
 
-def test_other_nodes_are() -> None:
+def test_a_pause_of_another_node_is_no_excuse() -> None:
     assert _late(Pause("n2", 99.0, 107.0), now=109.0)
 
 
-def test_what_it_takes_after_it_went_on_counts() -> None:
+def test_the_time_after_a_pause_counts() -> None:
     assert _late(Pause("n1", 99.0, 101.0), now=109.5)
 
 
-def test_a_pause_of_before_counts_for_nothing() -> None:
+def test_a_pause_before_the_operation_is_no_excuse() -> None:
     assert _late(Pause("n1", 90.0, 99.0), now=108.1)
 
 
 @pytest.mark.parametrize(
     ("status", "is_wrong"), [(200, False), (0, False), (504, False), (412, True)]
 )
-def test_a_document_that_goes_though_nobody_asked_is_noticed(status: int, is_wrong: bool) -> None:
+def test_an_unrequested_deletion_is_noticed(status: int, is_wrong: bool) -> None:
     stored = {
         0: {"uid": "a", "documentUpdateAction": "PUT"}, 1: {"documentUpdateAction": "DELETE"}
     }  # fmt: skip

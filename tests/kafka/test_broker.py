@@ -24,7 +24,7 @@ def member(broker: Broker, name: str) -> aiokafka.AIOKafkaConsumer:
     )
 
 
-async def test_consumers_share_partitions_commit_and_are_told_when_they_are_members_no_more(
+async def test_consumers_share_partitions_commit_and_learn_of_their_removal(
     broker: Broker,
 ) -> None:
     host, port = broker.bootstrap.split(":")

@@ -1,21 +1,21 @@
 """Scenario N19: the unit tests of goneli (Fast NELI, for Go), each on our ledgers.
 
-| theirs                                  | ours                                                   |
-|-----------------------------------------|--------------------------------------------------------|
-| CorrectInitialisation, PulseNotLeader   | a_member_is_told_of_what_it_leads                      |
-| ConfigError                             | times_and_modes_that_make_no_sense_are_refused         |
-| Error during the start (five of them)   | test_kafka_role: what_cannot_start_raises              |
-| PulseAfterClose, ClosePulser            | after_its_end_nothing_is_led_and_who_waited_ends       |
-| Deadline                                | proofs_are_asked_for_without_a_call                    |
-| BasicLeaderElectionAndRevocation        | what_another_gets_is_revoked_and_the_rest_is_led_on    |
-| .. nopBarrier                           | test_ledgers: scenario N01, without callbacks          |
-| .. timeoutAndReconnect                  | test_ledgers: scenario N08                             |
-| the barrier's order                     | nobody_leads_before_the_last_one_has_cleaned_up        |
-| Non-fatal error in read, in produce     | test_kafka_role: an_error_that_passes_ends_nothing     |
-| Fatal error in read, in produce         | test_kafka_role: an_error_that_lasts, without_the_right|
-| CloseConsumerError                      | who_cannot_reach_the_ledger_can_still_leave            |
-| DeliveryReports                         | test_kafka_role: tokens_are_offsets                    |
-| PulserWithError                         | what_a_step_raises_is_its_callers_and_the_role_goes_on |
+| theirs                                | ours                                                    |
+|---------------------------------------|---------------------------------------------------------|
+| CorrectInitialisation, PulseNotLeader | a_member_gets_events_of_the_roles_it_leads              |
+| ConfigError                           | times_and_modes_that_make_no_sense_are_refused          |
+| Error during the start (five of them) | test_kafka_role: a_role_that_cannot_start_raises        |
+| PulseAfterClose, ClosePulser          | an_ended_member_leads_nothing_and_its_waits_end         |
+| Deadline                              | proofs_are_requested_without_a_call                     |
+| BasicLeaderElectionAndRevocation      | roles_of_a_new_member_are_revoked_others_are_kept       |
+| .. nopBarrier                         | test_ledgers: scenario N01, without callbacks           |
+| .. timeoutAndReconnect                | test_ledgers: scenario N08                              |
+| the barrier's order                   | no_member_leads_before_the_last_one_has_cleaned_up      |
+| Non-fatal error in read, in produce   | test_kafka_role: a_passing_error_ends_nothing           |
+| Fatal error in read, in produce       | test_kafka_role: a_lasting_error, without_the_right     |
+| CloseConsumerError                    | a_member_without_the_ledger_can_still_leave             |
+| DeliveryReports                       | test_kafka_role: tokens_are_offsets                     |
+| PulserWithError                       | an_error_of_a_step_is_its_callers_and_ends_no_role      |
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def refuse() -> None:
     raise LookupError("a step's own")
 
 
-async def test_a_member_is_told_of_what_it_leads(
+async def test_a_member_gets_events_of_the_roles_it_leads(
     ledger: Ledger,
 ) -> None:
     told: list[Event] = []
@@ -57,7 +57,7 @@ async def test_times_and_modes_that_make_no_sense_are_refused(ledger: Ledger) ->
             raise AssertionError
 
 
-async def test_after_its_end_nothing_is_led_and_who_waited_ends(ledger: Ledger) -> None:
+async def test_an_ended_member_leads_nothing_and_its_waits_end(ledger: Ledger) -> None:
     steps = 0
 
     def step() -> None:
@@ -75,14 +75,14 @@ async def test_after_its_end_nothing_is_led_and_who_waited_ends(ledger: Ledger) 
 
 
 @pytest.mark.thorough
-async def test_proofs_are_asked_for_without_a_call(ledger: Ledger) -> None:
+async def test_proofs_are_requested_without_a_call(ledger: Ledger) -> None:
     async with ledger.member("a") as a:
         await until(lambda: all_led(a), ledger.alone_s)
         end = now() + ledger.window_s
         await until(lambda: now() > end and all_led(a), ledger.succession_s)
 
 
-async def test_what_another_gets_is_revoked_and_the_rest_is_led_on(ledger: Ledger) -> None:
+async def test_roles_of_a_new_member_are_revoked_others_are_kept(ledger: Ledger) -> None:
     told: list[Event] = []
     callbacks = dict.fromkeys(("on_acquired", "on_revoked", "on_fenced"), told.append)
     async with ledger.member("a", **callbacks) as a:
@@ -99,7 +99,7 @@ async def test_what_another_gets_is_revoked_and_the_rest_is_led_on(ledger: Ledge
         await until(lambda: all_led(a), ledger.shared_s)
 
 
-async def test_non_exclusive_roles_are_led_by_somebody_while_others_come(ledger: Ledger) -> None:
+async def test_non_exclusive_roles_keep_a_leader_while_members_join(ledger: Ledger) -> None:
     async with ledger.member("a", NON_EXCLUSIVE) as a:
         await until(lambda: all_led(a), ledger.alone_s)
         tokens = {role: a.token(role) for role in ROLES}
@@ -113,7 +113,7 @@ async def test_non_exclusive_roles_are_led_by_somebody_while_others_come(ledger:
             gap.cancel()
 
 
-async def test_nobody_leads_before_the_last_one_has_cleaned_up(ledger: Ledger) -> None:
+async def test_no_member_leads_before_the_last_one_has_cleaned_up(ledger: Ledger) -> None:
     said: list[tuple[str, int]] = []
     begun: list[int] = []
 
@@ -139,7 +139,7 @@ async def test_nobody_leads_before_the_last_one_has_cleaned_up(ledger: Ledger) -
 
 
 @pytest.mark.thorough
-async def test_who_cannot_reach_the_ledger_can_still_leave(ledger: Ledger) -> None:
+async def test_a_member_without_the_ledger_can_still_leave(ledger: Ledger) -> None:
     async with asyncio.timeout(ledger.alone_s + 2 * ledger.succession_s):
         async with ledger.member("a", NON_EXCLUSIVE) as a:
             await until(lambda: all_led(a), ledger.alone_s)
@@ -147,7 +147,7 @@ async def test_who_cannot_reach_the_ledger_can_still_leave(ledger: Ledger) -> No
         assert not any(a.leads(role) for role in ROLES)
 
 
-async def test_what_a_step_raises_is_its_callers_and_the_role_goes_on(ledger: Ledger) -> None:
+async def test_an_error_of_a_step_is_its_callers_and_ends_no_role(ledger: Ledger) -> None:
     async with ledger.member("a", NON_EXCLUSIVE) as a:
         with pytest.raises(LookupError, match="a step's own"):
             async with asyncio.timeout(ledger.alone_s):

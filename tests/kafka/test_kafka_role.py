@@ -39,7 +39,7 @@ def member(mock: OnMock, name: str = "a") -> AbstractAsyncContextManager[KafkaRo
     return mock.member(name, "nonExclusive")
 
 
-async def test_what_cannot_start_raises(mock: OnMock, unused_tcp_port: int) -> None:
+async def test_a_role_that_cannot_start_raises(mock: OnMock, unused_tcp_port: int) -> None:
     nowhere = KafkaRole(f"127.0.0.1:{unused_tcp_port}", "r", topic="r", roles=1)
     with pytest.raises(KafkaError):
         async with nowhere:
@@ -48,7 +48,7 @@ async def test_what_cannot_start_raises(mock: OnMock, unused_tcp_port: int) -> N
 
 
 @pytest.mark.parametrize(("request_key", "error"), [(COMMIT, LOADING), (PRODUCE, NOT_LEADER)])
-async def test_an_error_that_passes_ends_nothing(
+async def test_a_passing_error_ends_nothing(
     mock: OnMock, broker: Broker, request_key: int, error: int
 ) -> None:
     broker.fail(request_key, error, times=3)
@@ -57,9 +57,7 @@ async def test_an_error_that_passes_ends_nothing(
         assert role.trouble is None
 
 
-async def test_an_error_that_lasts_ends_the_role_and_it_leaves(
-    mock: OnMock, broker: Broker
-) -> None:
+async def test_a_lasting_error_ends_the_role_and_it_leaves(mock: OnMock, broker: Broker) -> None:
     async with asyncio.timeout(20.0), member(mock) as role:
         events = role.events()
         assert [type(await anext(events)) for _ in range(4)] == [Acquired] * 4
@@ -75,9 +73,7 @@ async def test_an_error_that_lasts_ends_the_role_and_it_leaves(
 
 
 @pytest.mark.thorough
-async def test_who_is_no_member_any_more_leads_nothing_and_joins_again(
-    mock: OnMock, broker: Broker
-) -> None:
+async def test_a_removed_member_leads_nothing_and_joins_again(mock: OnMock, broker: Broker) -> None:
     async with mock.member("a") as role, asyncio.timeout(20.0):
         events = role.events()
         assert [type(await anext(events)) for _ in range(4)] == [Acquired] * 4
@@ -98,7 +94,7 @@ async def test_without_the_right_to_write_no_role_begins(mock: OnMock, broker: B
     assert isinstance(failed.value.__cause__, TopicAuthorizationFailedError)
 
 
-async def test_what_a_callback_raises_is_told_and_ends_nothing(mock: OnMock) -> None:
+async def test_an_error_of_a_callback_is_reported_and_ends_nothing(mock: OnMock) -> None:
     told: list[str] = []
 
     def refuse(event: Acquired) -> None:
@@ -135,7 +131,7 @@ async def test_a_role_without_a_tenure_has_no_fence(mock: OnMock) -> None:
             role.fence(7)
 
 
-async def test_who_asks_for_events_may_not_be_two(mock: OnMock) -> None:
+async def test_a_second_reader_of_events_is_rejected(mock: OnMock) -> None:
     async with mock.member("a", on_acquired=print) as role:
         with pytest.raises(RuntimeError, match="already have a reader"):
             await anext(role.events())
@@ -146,7 +142,7 @@ async def test_two_groups_share_a_topic_and_nothing_else(mock: OnMock) -> None:
         await until(lambda: all_led(a) and all_led(b), mock.alone_s)
 
 
-async def test_n06_an_answer_that_was_kept_proves_no_more_than_when_it_was_asked_for(
+async def test_n06_a_held_answer_proves_no_more_than_at_its_request(
     mock: OnMock,
 ) -> None:
     async with mock.member("a") as role:
@@ -163,7 +159,7 @@ async def test_n06_an_answer_that_was_kept_proves_no_more_than_when_it_was_asked
         await until(lambda: all_led(role), mock.succession_s)
 
 
-async def test_a_rebalance_waits_until_what_is_revoked_is_cleaned_up(mock: OnMock) -> None:
+async def test_a_rebalance_waits_for_the_cleanup_of_revoked_roles(mock: OnMock) -> None:
     joins: list[int] = []
 
     async def clean_up(event: Revoked) -> None:

@@ -35,7 +35,7 @@ async def in_a_process(mock: OnMock) -> AsyncIterator[tuple[subprocess.Process, 
 
 
 @pytest.mark.thorough
-async def test_n06_who_was_stopped_says_no_at_its_first_look(
+async def test_n06_a_stopped_member_leads_nothing_at_its_first_look(
     broker: Broker,
 ) -> None:
     def somebody_else_leads_all() -> bool:

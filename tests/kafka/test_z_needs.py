@@ -7,7 +7,7 @@ import pytest
 ADVICE = "pip install 'docstore[kafka]'"
 
 
-def test_without_aiokafka_it_is_said_what_to_install() -> None:
+def test_without_aiokafka_the_error_names_the_package() -> None:
     program = "import sys; sys.modules['aiokafka'] = None; import docstore.client.kafka"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -296,7 +296,7 @@ ABLATIONS: dict[str, Ablation] = {
     "keys-end-with-a-start": Ablation("C1", ((Operations, "is_key_over", always),), REPEATS),
     "trim-what-others-lack": Ablation("SL7", ((Trimmer, "held_by_all", _what_is_here),), TRIMS),
     "trim-what-is-counted": Ablation("SL9", ((Trimmer, "counted", _counts_nothing),), COUNTED),
-    "trim-before-it-is-known-who-counts": Ablation(
+    "trim-before-counts-are-known": Ablation(
         "SL9", ((Trimmer, "knows_what_is_needed", always),), COUNTED
     ),
     "leases-not-kept": Ablation("R2", ((Core, "is_leased", never),), LEASES),

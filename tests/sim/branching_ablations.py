@@ -68,7 +68,7 @@ RULES: dict[str, tuple[Any, str, Any]] = {
     "cursor-before-its-page": (Spreader, "spread", _cursor_first),
     "losers-forgotten": (Branches, "add", _forget_losers),
     "names-not-asked-for": (Documents, "lacking", _lack_nothing),
-    "everybody-counts-as-replica": (Downstreams, "copies", _all_peers_count),
+    "every-peer-counts-as-replica": (Downstreams, "copies", _all_peers_count),
     "echoes-applied": (Executor, "_close", _close_nothing),
     "applied-forgotten": (Executor, "_has_applied", _none_applied),
     "told-before-disk": (Outbox, "when_durable", _at_once),

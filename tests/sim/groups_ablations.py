@@ -214,12 +214,12 @@ GROUP_RULES = {
         ((Participant, "_claim", _read_only), (offsets, "_after", _unclaimed)),
         CONSUMERS,
     ),
-    "commits-of-anybody": Ablation("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
+    "commits-with-any-token": Ablation("GO2", ((offsets, "_after", _unfenced),), CONSUMERS),
     "kafka-generations-unchecked": Ablation("KG3", ((KafkaGroup, "is_past", never),), KAFKA),
     "kafka-not-claimed": Ablation(
         "KG4",
         ((KafkaMember, "_claim", _claim_nothing), (offsets, "_after", _unclaimed)),
         KAFKA,
     ),
-    "nobody-for-a-while": Ablation("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
+    "a-gap-between-leaders": Ablation("G4", ((reconciling, "PASSES", {"": _not_both}),), BOTH),
 }

@@ -28,8 +28,8 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
     (
         "a majority confirms an answer's read, for the same owner and term",
         (
-            "answered-from-memory", "confirmed-by-anybody",
-            "members-answered-from-memory", "members-confirmed-by-anybody",
+            "answered-from-memory", "confirmed-by-any-owner",
+            "members-answered-from-memory", "members-confirmed-by-any-owner",
         ),
     ),
     (
@@ -64,13 +64,13 @@ IDEAS: Sequence[tuple[str, Sequence[str]]] = (
     ),
     ("a fenced member keeps its partitions until its session expires", ("fenced-and-gone",)),
     ("a fenced member drops all its partitions", ("fenced-and-believing",)),
-    ("offsets are claimed, and commits are fenced", ("not-claimed", "commits-of-anybody")),
+    ("offsets are claimed, and commits are fenced", ("not-claimed", "commits-with-any-token")),
     (
         "unfenced rows and tombstones carry fences on",
         ("fences-not-carried", "fences-buried"),
     ),
     ("tokens are versions", ("tokens-counted-in-the-state",)),
-    ("where two may lead, the old leader leads until the new one does", ("nobody-for-a-while",)),
+    ("where two may lead, the old leader leads until the new one does", ("a-gap-between-leaders",)),
     ("attached documents are swept again, long after the end", ("swept-once",)),
     ("a waiter registers first, then reads", ("read-then-waiting",)),
     ("a holder drops its proof before it sends a release", ("dropped-when-answered",)),

@@ -178,11 +178,11 @@ RULES: dict[str, Ablation] = {
         "G1", ((Updates, "change", _for_any_term),), CHANGES
     ),
     "answered-from-memory": Ablation("S3", ((Confirming, "confirm", _from_memory),), DELUDED),
-    "confirmed-by-anybody": Ablation("S3", ((Confirming, "_answered", _by_any_owner),), DELUDED),
+    "confirmed-by-any-owner": Ablation("S3", ((Confirming, "_answered", _by_any_owner),), DELUDED),
     "members-answered-from-memory": Ablation(
         "G2", ((Confirming, "confirm", _from_memory),), CHANGES
     ),
-    "members-confirmed-by-anybody": Ablation(
+    "members-confirmed-by-any-owner": Ablation(
         "G2", ((Confirming, "_answered", _by_any_owner),), CHANGES
     ),
     "kafka-answered-from-memory": Ablation("KG1", ((Confirming, "confirm", _from_memory),), KAFKA),

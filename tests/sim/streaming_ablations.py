@@ -278,7 +278,7 @@ RULES: dict[str, Ablation] = {
     "new-members-not-counted": Ablation(
         "RC2", ((Leading, "required", property(_without_new)),), SETS
     ),
-    "anybody-is-elected": Ablation(
+    "any-replica-is-elected": Ablation(
         "RC5", ((Elections, "_holders", _all_that_answer), _ANY_MAY_FOLLOW), SETS
     ),
     "eligible-for-ever": Ablation(
