@@ -31,7 +31,7 @@ os.environ.setdefault("SSL_CERT_FILE", os.devnull)
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_nodes() -> Iterator[None]:
-    """Groups of nodes start their nodes by forks of a process that has imported all they need."""
+    """Start nodes of groups by forks of a process that has imported all they need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "launch", SERVER.launch)
         yield

@@ -243,7 +243,7 @@ def the_replica_is_seen_by_its_alphabets(source: Source) -> Iterator[str]:
 
 
 def machines_see_the_group_by_one_window(source: Source) -> Iterator[str]:
-    """They are clients of documents: `machines/view.py` says all that they know of the replica."""
+    """Machines are clients of documents: `machines/view.py` has all that they see of the replica."""
     if not source.is_under("docstore/streams", "docstore/sessions", "docstore/agendas"):
         return
     for line, name in source.imports:
@@ -270,7 +270,7 @@ def kafka_is_in_two_places(source: Source) -> Iterator[str]:
 
 
 def commands_start_at_once(source: Source) -> Iterator[str]:
-    """A person waits for all that a command imports, itself and by way of others."""
+    """A person waits for all that a command imports, directly or through other modules."""
     if not source.is_one_of(COMMANDS) or source.is_one_of(NODES_OWN):
         return
     own = [path.removesuffix(".py").replace("/", ".") for path in NODES_OWN]

@@ -190,7 +190,7 @@ class Nemesis:
         return f"{one.name}|{other.name}"
 
     async def _weather(self, **changes: float) -> str:
-        """Spoil all links of a node for a while."""
+        """Disturb all links of a node for a while."""
         node = self._one()
         for pair in permutations(self.arena.members, 2):
             if node in pair:

@@ -56,7 +56,7 @@ async def count(store: Client, lock: Lock, link: str) -> None:
 
 
 async def main(candidate: str, ttl_s: str, name: str, link: str, *urls: str) -> None:
-    """Want the lock for ever."""
+    """Acquire the lock again and again."""
     async with Client(urls) as store:
         while True:
             with suppress(ClientError):

@@ -33,7 +33,7 @@ class Link:
     """Probability, for each chunk, that noise is passed on in its place."""
 
     def clear(self) -> None:
-        """Be a good link."""
+        """End all faults of the link."""
         self.cut = self.frozen = False
         self.delay_s = self.jitter_s = self.rate = self.reset_p = self.garbage_p = 0.0
         self.pieces = 0

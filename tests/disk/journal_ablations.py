@@ -264,7 +264,7 @@ ABLATIONS: dict[str, Ablation] = {
         "only tables that were closed in order need no journal",
         [(Ring, "open", _opened_without_a_journal)],
     ),
-    "scans-ask-nobody": Ablation(
+    "scans-that-do-not-wait": Ablation(
         "a scan waits for the file", [(Scans, "_not_in_file", _all_in_file)]
     ),
     "first-record-of-a-slot": Ablation(

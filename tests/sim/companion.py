@@ -144,7 +144,7 @@ class Streamer:
         for event in stash:
             self.feed(event)
 
-    # What reaches the machine
+    # Events for the machine
 
     def linked(self, peer: str) -> None:
         """Feed that a connection is made."""

@@ -159,7 +159,7 @@ class World:
         if all((source, to, text) != (s, t, x) for s, t, _, x in self.flying):
             self.flying.append((source, to, message, text))
 
-    # What can happen
+    # Choices
 
     def choices(self) -> Iterator[Choice]:
         """Yield everything that can happen next."""

@@ -62,7 +62,7 @@ class Invariants:
                 self._note_decided(process, log)
 
     def _check_register(self, process: Process) -> None:
-        """One leader in a generation, and one content for each configuration in use (I8)."""
+        """I8: one content for each configuration in use; also one leader in a generation."""
         register, used = process.replica.register, process.replica.core.configuration
         if self._configurations.get(used.id) is None:
             self._configurations[used.id] = used.pack()

@@ -22,7 +22,7 @@ class Meddler(Actor):
         self._looks = 0
 
     def begin(self) -> None:
-        """Come back every now and then."""
+        """Act again after a random time."""
         self.later(0.2 + self.rng.random() * 0.6, self._meddle)
 
     def _meddle(self) -> None:

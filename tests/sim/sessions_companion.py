@@ -93,7 +93,7 @@ class Keeper:
         for event in stash:
             self.feed(event)
 
-    # What reaches the machine
+    # Events for the machine
 
     def linked(self, peer: str) -> None:
         """Ignore that a connection is made."""

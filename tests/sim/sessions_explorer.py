@@ -236,7 +236,7 @@ class World:
             if member.induced is not None and member.induced.leads_partition(0, self.now)
         ]
 
-    # What can happen
+    # Choices
 
     def choices(self) -> Iterator[Choice]:
         """Yield everything that can happen next."""

@@ -77,7 +77,7 @@ class SessionInvariants:
         self._check_end(lease)
 
     def told_gone(self, lease: str) -> None:
-        """SI5: a lease that an answer calls ended has ended, or is about to by an operator."""
+        """SI5: a lease that an answer calls ended has ended, or an operator ends it."""
         self.checked["told_gone"] += 1
         if lease not in self.ended and lease not in self._expiring:
             raise Violation(f"SI5: {lease} was answered as ended, and lives")
@@ -213,7 +213,7 @@ class SessionInvariants:
     # At the end
 
     def unswept(self, patience_s: float) -> list[str]:
-        """SI7: return the documents that name a lease which ended this long ago."""
+        """SI7: return the documents that name a lease which ended `patience_s` ago."""
         now = self._world.now
         return [
             f"{link} still names {each}, which ended at {self.ended[each]:.3f}"

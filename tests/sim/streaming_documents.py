@@ -29,7 +29,7 @@ class Documents:
         self._candidates: dict[tuple[str, int], str] = {}
 
     def decided(self, row: Row) -> None:
-        """RI16: every step of a document is allowed; RI13: an elected replica may be elected."""
+        """RI16: every step of a document is allowed; RI13: so is every elected replica."""
         versions = self.versions.setdefault(row.link, [])
         if row.deleted:
             versions.append((row, None))

@@ -246,7 +246,7 @@ class StreamInvariants:
             yield raw
 
     def deleted(self, name: str, start: int) -> None:
-        """RI22: note that a client was told that a partition begins there."""
+        """RI22: note that an answer has said that a partition begins there."""
         book = self.books[name]
         if start > len(book.committed) and not book.unclean:
             raise Violation(f"RI22: {name} begins at {start}, above {len(book.committed)}")

@@ -26,7 +26,7 @@ class Op:
     """ok, refused (nothing happened) or unknown."""
     version: int | None = None
     log: tuple[str, ...] | None = None
-    """What a read saw, oldest first; None for an absent document."""
+    """Entries that a read saw, oldest first; None for an absent document."""
     expected: int | None = None
     """The version that a conditional update was based on, or that a read of the past asked for."""
 
@@ -49,7 +49,7 @@ class History:
     batches: list[list[Op]] = field(default_factory=list)
     """Those of `ops` that were parts of one batch."""
     instants: list[Instant] = field(default_factory=list)
-    """What was answered, in the order of the answers."""
+    """Answers, in their order."""
 
 
 def to_answer(op: Op, now: float, answer: Answer) -> None:

@@ -98,7 +98,7 @@ class Network:
             self.carry(wire, data)
 
     def reset(self, between: set[str]) -> None:
-        """Break every connection between two hosts. What is on its way is lost."""
+        """Break every connection between two hosts. Data on their way are lost."""
         for wire in sorted(self._wires, key=lambda each: each.number):
             if wire.peer is not None and {wire.host, wire.peer.host} == between:
                 wire.reset()

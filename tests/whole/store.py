@@ -49,7 +49,7 @@ class SimulatedStore:
 
     async def open(self) -> Recovered:
         """Open or create the file and its journal, and count the boot."""
-        self._context = copy_context()  # Of this life, for callers of any life.
+        self._context = copy_context()  # The context of this life, for callers of any life.
         self._vfs = Vfs(self.disk)
         self._connection = Connection(self._vfs)
         files = DiskOfFiles(self.disk)

@@ -184,7 +184,7 @@ class Leading(Process):
         return [f"/core/roles/{ROLES}#{number}" for number in range(COUNT)]
 
     async def take_part(self, client: SimulatedClient) -> None:
-        """Be a member once."""
+        """Take part as a member once."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.rng.choice((2.0, 10.0)) * self.rng.random()
         async with client.role(ROLES, roles=COUNT) as role:

@@ -105,7 +105,7 @@ NOTICED_BY: dict[str, Callable[[], None]] = {
     "in-the-overlay-when-begun": test_a_commit_that_is_not_durable_yet_is_not_read,
     "no-mark": test_journal_power.test_rot_of_the_last_commit_is_not_taken_for_a_torn_entry,
     "of-any-past": test_ring.test_a_whole_entry_after_a_different_past_is_no_tail,
-    "scans-ask-nobody": _a_scan_waits,
+    "scans-that-do-not-wait": _a_scan_waits,
     "stamps-without-a-key": (test_ring.test_a_document_that_looks_like_an_entry_is_not_one),
 }
 CAUGHT_BY_RUNS = sorted(ABLATIONS.keys() - NOTICED_BY.keys())
