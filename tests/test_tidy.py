@@ -243,7 +243,7 @@ def the_replica_is_seen_by_its_alphabets(source: Source) -> Iterator[str]:
 
 
 def machines_see_the_group_by_one_window(source: Source) -> Iterator[str]:
-    """Machines are clients of documents: `machines/view.py` has all that they see of the replica."""
+    """Machines are clients of documents: they see the replica by `machines/view.py` alone."""
     if not source.is_under("docstore/streams", "docstore/sessions", "docstore/agendas"):
         return
     for line, name in source.imports:
