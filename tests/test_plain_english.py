@@ -1,8 +1,8 @@
 """Patterns that make a text hard to read at first sight are counted; the limits only fall.
 
-Counted are docstrings, comments and messages of the product, and the pages of docs/. A reader from
-the field stumbles over a machine that is called *whoever*, and over a sentence that begins with a
-relative clause (*What*, *Who*) or a dangling preposition (*Of*, *Behind*).
+Counted are docstrings, comments and strings of the product and of the tests, and the pages of
+docs/. A reader from the field stumbles over a machine that is called *whoever*, and over a sentence
+that begins with a relative clause (*What*, *Who*) or a dangling preposition (*Of*, *Behind*).
 """
 
 import ast
@@ -16,20 +16,17 @@ import pytest
 
 from tests.source import ROOT, Source, sources
 
-OPENING = re.compile(
-    r"(?:\A|(?<=[.!?] )|(?<=\n\n))\W{0,3}(?:What|Who(?:ever|se)?|Of|Behind|Beside|Beyond)\b"
-)
+OPENERS = r"(?:What|Who(?:ever|se)?|Of|Behind|Beside|Beyond)\b"
+OPENING = re.compile(rf"(?:\A|(?<=[.!?] )|(?<=\n\n))\W{{0,3}}{OPENERS}")
 WORDS = re.compile(
     r"\b(?:whoever|nobody|somebody|everybody|let(?:s|ting)? go|so (?:many|long|often)"
     r"|(?:is|are|be|being|was|were) told|se(?:e|es|en|eing) to it)\b",
     re.IGNORECASE,
 )
 
-LIMITS = {}
+LIMITS = {"tests/docstore": 62}  # Names of users and of absent documents, such as "nobody".
 """Folder, or page -> how many patterns it may have. Lower a limit when a text became clearer."""
 SLACK = 4
-GOAL = 60
-"""For all folders together."""
 
 
 def texts_of(source: Source) -> Iterator[str]:
@@ -53,11 +50,19 @@ def patterns_in(text: str) -> int:
     return len(OPENING.findall(text)) + len(WORDS.findall(text))
 
 
+def may_have_patterns(source: Source) -> bool:
+    """Say, without parsing, whether a file may have a pattern: most files have none."""
+    flat = re.sub(r"[\s#\"']+", " ", source.text)
+    return bool(WORDS.search(flat) or re.search(OPENERS, flat))
+
+
 def counted() -> Counter[str]:
     """Count the patterns of each folder and page."""
     found: Counter[str] = Counter()
     for source in sources():
-        if source.is_under("docstore", "gossip"):
+        is_own = source.path == "tests/test_plain_english.py"  # It has the patterns themselves.
+        is_counted = source.is_under("docstore", "gossip", "tests") and not is_own
+        if is_counted and may_have_patterns(source):
             place = "/".join(source.path.split("/")[:2])
             place = "gossip" if source.is_under("gossip") else place
             found[place] += sum(map(patterns_in, texts_of(source)))
