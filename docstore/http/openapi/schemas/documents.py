@@ -64,7 +64,7 @@ _QUERY = only(
 )  # fmt: skip
 _GROUPED = only(
     "", "path aggregates", path=PATH, filter=FILTER, where=CONDITION, aggregates=_AGGREGATES,
-    groupBy=text(form="aggregates"), asOf=AS_OF, deleted=FLAG, versions=one("latest", "all"),
+    groupBy=text(form="members"), asOf=AS_OF, deleted=FLAG, versions=one("latest", "all"),
     limit=PAGE,
 )  # fmt: skip
 
@@ -137,7 +137,7 @@ DOCUMENTS: Schemas = {
             "", "prefix cut", prefix=_FACTORY, cut=_CUT, columns=_COLUMNS, filter=FILTER,
             where=CONDITION, versions=one("latest", "all"), deleted=FLAG, skip=_NUMBER,
             limit=whole(1, LARGEST), direct=FLAG, aggregates=_AGGREGATES,
-            groupBy=text(form="aggregates"), **_PACE,
+            groupBy=text(form="members"), **_PACE,
         ),
         {"prefix": "/films/", "cut": [[17, 120]], "columns": ["documentSelfLink", "body"]},
     ),

@@ -30,6 +30,7 @@ FORMATS = {
     "copies": ["all", "2", "3"],
     "node-page": ["/core/management", "/core/node-groups/default", "/films/stats"],
     "aggregates": ["count(*) as films", "max(year)"],
+    "members": ["year", "title, year"],
     "index": ["rating", "year desc, title", "cast[*]/name"],
 }
 LINES = [
@@ -53,7 +54,7 @@ LEFT_OUT = {
 }
 """Header that depends on the rest of its request -> why it is left out."""
 RELATED = frozenset(
-    {"mode", "sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options"}
+    {"mode", "sessionMs", "heartbeatMs", "windowMs", "revokeMs", "minInSync", "options", "cleanup"}
 )
 """Members that must fit others."""
 
@@ -117,7 +118,7 @@ def map_body(context: Any, body: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return a value with integers of 64 bits, and strings without U+0000."""
     match value:
-        case float() if value.is_integer() and abs(value) < 1 << 53:
+        case float() if value.is_integer() and abs(value) <= 1 << 53:
             return int(value)
         case int() if not -(1 << 63) <= value < 1 << 63:
             return 0
