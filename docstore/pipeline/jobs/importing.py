@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F  # noqa: N812
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Window
 
 from docstore.model import json
@@ -46,8 +47,7 @@ def import_(
     result: dict[str, Any] = {"source": source, "into": into}
     manifest = manifest_of(work, source) if form in ("auto", "export", "parquet") else None
     if manifest is not None:
-        exported = work.spark.read.parquet(source)
-        insist_on_manifest(source, manifest, exported)
+        exported = read_export(work, source, manifest)
         return stored(work, moved(exported, manifest["path"], into), into, result)
     if form == "export":
         raise ValueError(
@@ -65,14 +65,21 @@ def import_(
     return result if bad_lines == "fail" else result | {"badLines": count}
 
 
-def insist_on_manifest(source: str, manifest: dict[str, Any], exported: DataFrame) -> None:
-    """Raise NotTheSame unless the bytes of an export match its manifest."""
-    found = digest(exported)
-    if found != {name: manifest[name] for name in found}:
-        raise NotTheSame(
-            f"{source} does not match its manifest: its files were changed "
-            "after the export; export it again"
-        )
+def read_export(work: Work, source: str, manifest: dict[str, Any]) -> DataFrame:
+    """Return the rows of an export. Raises NotTheSame unless they match its manifest."""
+    try:
+        exported = work.spark.read.parquet(source)
+        found = digest(exported)
+    except AnalysisException as error:
+        if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+            raise  # Otherwise all its files are gone.
+    else:
+        if found == {name: manifest[name] for name in found}:
+            return exported
+    raise NotTheSame(
+        f"{source} does not match its manifest: its files were changed after the export;"
+        " export it again"
+    )
 
 
 def stored(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from docstore.pipeline import tables
 from docstore.pipeline.jobs.contents import moved
 from docstore.pipeline.jobs.exporting import manifest_of
-from docstore.pipeline.jobs.importing import insist_on_manifest, stored
+from docstore.pipeline.jobs.importing import read_export, stored
 from docstore.pipeline.jobs.work import Work
 
 
@@ -26,9 +26,8 @@ def restore(
         raise ValueError(
             f"{source} has no manifest, so it is not a complete export; export it again"
         )
-    exported = work.spark.read.parquet(source)
-    # Without the check, the documents of a lost file would be deleted.
-    insist_on_manifest(source, manifest, exported)
+    # Checked, since the documents of a lost file would be deleted.
+    exported = read_export(work, source, manifest)
     state = exported.select("documentSelfLink", "body")
     changed = 0
     if feed_url:
