@@ -40,6 +40,7 @@ LINES = [
 ]
 BULK = "/core/bulk"
 RECORD = b'{"key": "LH100", "value": {"delay": 12}}'
+SLOTS = 1024
 TIMEOUT_MS = 20_000
 """A deadline that a busy machine meets: before a shorter one a node may answer 503 or 504."""
 WAIT_MS = 20
@@ -89,6 +90,8 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
     if query:
         if "waitMs" in query:
             query["waitMs"] = WAIT_MS
+        if "slot" in query:
+            query["slot"] = str(int(query["slot"]) % SLOTS)
         if "documentVersion" in query:
             query.pop("at", None)
         for name in [each for each in ("slot", "partition", "link") if each in query][1:]:
@@ -107,12 +110,27 @@ def map_query(context: Any, query: dict[str, Any]) -> dict[str, Any]:
 def map_body(context: Any, body: Any) -> Any:
     """Return a record for a topic, and other bodies with integers of 64 bits."""
     if not context.operation.path.endswith("/records"):
-        return plain(body)
+        return plain(_consistent(body))
     if isinstance(body, dict):  # A partition must be that of the path.
         for each in (body, *body.get("records", ())):
             each.pop("partition", None)
         return plain(body)
     return RECORD
+
+
+def _consistent(body: Any) -> Any:
+    """Return a body without members that exclude each other, and with each slot once."""
+    if not isinstance(body, dict):
+        return body
+    if "cursor" in body:  # Only a node can make one.
+        return {"path": "/films"}
+    is_grouped = "aggregates" in body or "groupBy" in body
+    left_out = {"columns", "skip", "limit"} if is_grouped else set[str]()
+    slots: dict[str, list[Any]] = {}
+    for name in ("cut", "ranges"):
+        if isinstance(body.get(name), list):
+            slots[name] = list({each[0]: each for each in body[name]}.values())
+    return {name: each for name, each in (body | slots).items() if name not in left_out}
 
 
 def plain(value: Any) -> Any:
