@@ -1,8 +1,8 @@
 """Patterns that make a text hard to read at first sight are counted; the limits only fall.
 
 Counted are docstrings, comments and strings of the product and of the tests, and the pages of
-docs/. A reader from the field stumbles over a machine that is called *whoever*, and over a sentence
-that begins with a relative clause (*What*, *Who*) or a dangling preposition (*Of*, *Behind*).
+docs/. Hard to read are machines that are called *whoever*, and sentences that begin with a relative
+clause (*What*, *Who*) or a dangling preposition (*Of*, *Behind*).
 """
 
 import ast

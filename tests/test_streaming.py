@@ -50,10 +50,10 @@ def test_a_seed_beside_replicas_breaks_nothing(seed: int) -> None:
     assert outcome.counters["RI15"] > 50
 
 
-# The commit that pinned each of them describes its bug: rule RN4; a log that begins beyond the log
-# of a leader that was elected uncleanly; an acknowledgement from before a log was replaced, sent
-# under the name of its new copy; the state of producers after an unclean election cut below it; a
-# replica whose node left before it was filled (rule RM2).
+# The commit that pinned each of them describes its bug: rule RN4; a log that begins after the end
+# of an uncleanly elected leader's log; an acknowledgement of a former copy of a log, sent under the
+# name of its new copy; the state of producers after an unclean election cut below it; a replica
+# whose node left before it was filled (rule RM2).
 @pytest.mark.parametrize("seed", [101_084, 100_422, 100_228, 101_722, 101_385, 101_675])
 def test_a_pinned_seed_breaks_nothing(seed: int) -> None:
     outcome = run(seed, _as_pinned(seed, beside=()), register=False)

@@ -26,7 +26,7 @@ class Nemesis:
         kinds: Sequence[str] = ALL,
         beside: Sequence[str] = (),
     ) -> None:
-        """beside: kinds of a second fault that is drawn with each, of another kind."""
+        """beside: kinds from which a second fault, of another kind, is drawn with each fault."""
         self._cluster = cluster
         self._world = cluster.world
         self._until = until

@@ -51,6 +51,16 @@ def fill(group: Group, pairs: Sequence[tuple[str, str]]) -> None:
         group.produce(value, key=key.encode())
 
 
+def elect_uncleanly(group: Group, name: str) -> None:
+    """Start a node, and elect its replica though others that have more are away."""
+    group.start(name)
+    group.govern(name)
+    group.run(1)
+    group.feed(name, CommandAsked(900, LINK, ("elect", True)))
+    group.run(3)
+    assert group.document.leader == name
+
+
 def view(group: Group, name: str) -> dict[bytes | None, bytes]:
     """Return key -> the last value in a node's log."""
     found: dict[bytes | None, bytes] = {}
@@ -220,12 +230,7 @@ def test_a_compacted_log_begins_anew_after_an_unclean_election_that_would_cut_it
     group.run(2)
     assert header_of(group.raw_log("a")[0]).end == 6
     group.crash("a")
-    group.start("b")
-    group.govern("b")
-    group.run(1)
-    group.feed("b", CommandAsked(900, LINK, ("elect", True)))
-    group.run(3)
-    assert group.document.leader == "b"
+    elect_uncleanly(group, "b")
     group.start("a")
     group.run(3)
     # Records that it removed because of later ones, now lost, are there again.
@@ -255,12 +260,7 @@ def test_a_filled_log_begins_anew_if_a_newer_record_is_cut_or_never_came(
     disk._logs[NAME].keep(0, arrived)
     if not knows_high:
         disk._records[NAME] = replace(disk._records[NAME], high=0)
-    group.start("b")
-    group.govern("b")
-    group.run(1)
-    group.feed("b", CommandAsked(900, LINK, ("elect", True)))
-    group.run(3)
-    assert group.document.leader == "b"
+    elect_uncleanly(group, "b")
     group.start("c")
     group.run(3)
     assert view(group, "c") == view(group, "b") == {b"x": b"0", b"y": b"0", b"z": b"0"}
